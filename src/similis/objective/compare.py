@@ -1,0 +1,93 @@
+"""Ways to set up a comparison: samples with samples, with classes, classes with samples or classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from similis.objective.comparison import Comparison
+from similis.objective.distances import unit, widened
+from similis.objective.references import Block, References, batch_references
+from similis.values import UserError
+
+
+def checked_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
+    """Labels as int64, or a relation as it is; anything else is refused."""
+    if labels.ndim == 2:
+        if labels.shape[0] != rows:
+            raise UserError(f"the relation has {labels.shape[0]} rows for {rows} {what}; pass one row for each")
+        return labels
+    if labels.ndim != 1 or len(labels) != rows:
+        raise UserError(f"labels have shape {tuple(labels.shape)} for {rows} {what}; pass one integer for each")
+    if labels.is_floating_point() or labels.is_complex():
+        raise UserError(f"labels are {labels.dtype}; class ids are integers (labels.long())")
+    return labels.long()
+
+
+def compare(
+    embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool
+) -> Comparison:
+    """Samples against samples: the batch against itself, or against the references given.
+
+    Args:
+        embeddings: (B, D).
+        labels: (B,) integers, or a relation (B, B).
+        references: blocks to compare with; None for the batch alone.
+        sphere: whether everything is put on the unit sphere first.
+    """
+    checked = checked_labels(labels, len(embeddings))
+    refs = batch_references(embeddings, checked) if references is None else references
+    return Comparison(
+        rows=unit(embeddings) if sphere else widened(embeddings),
+        row_labels=None if checked.ndim == 2 else checked,
+        references=refs.on_sphere() if sphere else refs.widened(),
+        on_sphere=sphere,
+    )
+
+
+def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
+    """Samples against class vectors, (C, D) or (C, K, D); labels are row numbers of the proxies."""
+    checked = known_rows(checked_labels(labels, len(embeddings)), len(proxies))
+    if checked.ndim == 2:
+        raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
+    vectors = unit(proxies) if sphere else widened(proxies)
+    block = Block(vectors.to(widened(embeddings).dtype), torch.arange(len(proxies), device=proxies.device))
+    return Comparison(unit(embeddings) if sphere else widened(embeddings), checked, References((block,)), sphere)
+
+
+def compare_classes_to(
+    proxies: Tensor, embeddings: Tensor, labels: Tensor, references: References | None = None
+) -> Comparison:
+    """Class vectors as anchors (C, D), samples as references, on the unit sphere.
+
+    Labels are row numbers of the proxies, or a relation (B, C) for several classes per sample.
+    """
+    checked = known_rows(checked_labels(labels, len(embeddings)), len(proxies))
+    if checked.ndim == 2:
+        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=checked.T),)
+    elif references is None:
+        blocks = (Block(embeddings, checked),)
+    else:  # a class is no sample: nothing is masked as self
+        blocks = tuple(Block(block.vectors, block.labels) for block in references)
+    rows = unit(proxies).to(widened(embeddings).dtype)
+    names = None if checked.ndim == 2 else torch.arange(len(proxies), device=proxies.device)
+    return Comparison(rows, names, References(blocks).on_sphere(), on_sphere=True)
+
+
+def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
+    """Class vectors against class vectors: row c and column c are the same class."""
+    names = torch.arange(len(columns), device=columns.device)
+    return Comparison(rows, names, References((Block(columns, names),)), on_sphere=True)
+
+
+def known_rows(labels: Tensor, classes: int) -> Tensor:
+    """Labels as given; refused outside a compiled graph if one has no row among the proxies."""
+    if torch.compiler.is_compiling() or labels.ndim == 2 or not len(labels):
+        return labels
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise UserError(
+            f"labels run from {low} to {high} but there are proxies for classes 0 to {classes - 1}; "
+            "pass class_ids= (the training ids) when the loss is built"
+        )
+    return labels

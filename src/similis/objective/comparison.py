@@ -1,0 +1,187 @@
+"""Rows compared with references: the object that every loss is written against.
+
+A loss asks for reductions over a set of each row: ``p.pos`` (positives), ``p.neg`` (negatives),
+``p.others`` (all but self), ``p.every``. It hands over a function of a tile that reads like dense
+code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows about tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from similis.objective.distances import Likeness, products, widened
+from similis.objective.reductions import Reduced, Term, evaluate, merge, restricted
+from similis.objective.references import Block, References, Set
+from similis.values import Communicator, UserError
+
+
+@dataclass
+class Tile(Likeness):
+    """One block of the rows x columns matrix.
+
+    Beside similarity and distances: ``grade`` of each pair (1 for labels), ``once`` (1/2 in a block
+    that holds every pair twice), the labels of rows and columns, the number of each column.
+    """
+
+    grade: Tensor | float
+    once: float
+    row_labels: Tensor | None
+    column_labels: Tensor | None
+    columns: Tensor
+
+    def of_classes(self, matrix: Tensor) -> Tensor:
+        """(r, c): the entry of a class x class matrix for the labels of row and column."""
+        if self.row_labels is None or self.column_labels is None:
+            raise UserError("a class matrix needs labels; a relation matrix has none")
+        return matrix[self.row_labels][:, self.column_labels]
+
+
+TileFunction = Callable[..., Term | tuple[Term, ...]]
+Values = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows (r, D) with labels, and the references that they are compared with."""
+
+    rows: Tensor
+    row_labels: Tensor | None
+    references: References
+    on_sphere: bool
+    communicator: Communicator | None = None
+
+    def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over the positives of each row, self left out."""
+        return self.over("pos", fn, rows, cols, dots)
+
+    def neg(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over the negatives of each row."""
+        return self.over("neg", fn, rows, cols, dots)
+
+    def others(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over all columns but the row itself."""
+        return self.over("others", fn, rows, cols, dots)
+
+    def every(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over all columns, self included."""
+        return self.over("every", fn, rows, cols, dots)
+
+    def over(
+        self,
+        which: Set,
+        fn: TileFunction,
+        rows: Values = (),
+        cols: Values = (),
+        dots: Values = (),
+    ) -> Any:
+        """Reduce what ``fn(tile, *rows, *cols, *dots)`` returns over a set of columns.
+
+        Args:
+            which: the set of each row.
+            fn: function of a tile; returns one term or a tuple of terms.
+            rows: values of rows, (r,) or (r, m); arrive as (r, 1) or (r, 1, m).
+            cols: values of columns, (M,); arrive as (1, M). One block of references only.
+            dots: further row vectors (r, D) or (r, m, D); arrive as their products with the columns.
+
+        Returns:
+            One reduced value per term: (r,) or (r, m), or a :class:`Top`.
+        """
+        if cols and len(self.references.blocks) > 1:
+            raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
+        result: list[Reduced] | None = None
+        kinds: list[str] = []
+        first = 0
+        with torch.autocast(self.rows.device.type, enabled=False):
+            for block in self.references:
+                terms = self._terms(which, fn, block, first, rows, cols, dots)
+                part = [evaluate(term, first) for term in terms]
+                kinds = [term.kind for term in terms]
+                result = part if result is None else [merge(*x) for x in zip(kinds, result, part, strict=True)]
+                first += len(block)
+        if result is None:
+            raise UserError("there are no references to compare with; pass at least one block")
+        return result[0] if len(result) == 1 else tuple(result)
+
+    def _terms(
+        self,
+        which: Set,
+        fn: TileFunction,
+        block: Block,
+        first: int,
+        rows: Values,
+        cols: Values,
+        dots: Values,
+    ) -> tuple[Term, ...]:
+        tile = Tile(
+            s=products(self.rows, block.vectors),
+            norms=None if self.on_sphere else squares(self.rows)[:, None] + squares(block.vectors)[None],
+            grade=1.0 if block.relation is None else block.relation,
+            once=0.5 if block.mirrored else 1.0,
+            row_labels=self.row_labels,
+            column_labels=block.labels,
+            columns=torch.arange(first, first + len(block), device=self.rows.device)[None],
+        )
+        values = [v.unsqueeze(1) for v in rows] + [v.unsqueeze(0) for v in cols]
+        made = fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in dots))
+        terms = (made,) if isinstance(made, Term) else made
+        mask = block.members(which, self.row_labels)
+        return tuple(restricted(term, mask) for term in terms)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
+        first = 0
+        out: Tensor | None = None
+        for block in self.references:
+            vectors = block.vectors[(index - first).clamp(0, max(len(block) - 1, 0))]
+            inside = (index >= first).view(*index.shape, *[1] * (vectors.ndim - index.ndim))
+            out = vectors if out is None else torch.where(inside, vectors, out)
+            first += len(block)
+        return cast(Tensor, out)
+
+    def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
+        """Likeness of each row with its columns ``index``, (r,) or (r, m); of K vectors, one more axis.
+
+        With ``anchors`` (T,), of row ``anchors[t]`` with column ``index[t]``.
+        """
+        with torch.autocast(self.rows.device.type, enabled=False):
+            rows = self.rows if anchors is None else self.rows[anchors]
+            vectors = self.take(index)
+            wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])
+            norms = None if self.on_sphere else squares(wide) + squares(vectors)
+            return Likeness((wide * vectors).sum(-1), norms)
+
+    def positives(self) -> tuple[Tensor, Tensor]:
+        """Column numbers (r, m) of each row's positives, and which of them are real (the rest pads)."""
+        index, real, first = [], [], 0
+        for block in self.references:
+            found, ok = block.positives(self.row_labels)
+            index.append(found + first)
+            real.append(ok)
+            first += len(block)
+        return torch.cat(index, 1), torch.cat(real, 1)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over all rows, of all processes."""
+        local = values.sum()
+        return local if self.communicator is None else self.communicator.sum(local)
+
+    def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
+        """Mean over the rows for which ``where`` holds; an attached 0 if it holds for none."""
+        if where is None:
+            return self.ratio(values, torch.ones_like(values, dtype=torch.bool))
+        return self.ratio(torch.where(where, values, 0.0), where)
+
+    def ratio(self, values: Tensor, counts: Tensor) -> Tensor:
+        """Sum of values over sum of counts; 0 if nothing was counted."""
+        number = self.sum(counts)
+        return self.sum(values) / torch.where(number > 0, number, torch.ones_like(number))
+
+
+def squares(vectors: Tensor) -> Tensor:
+    """Squared norms."""
+    return vectors.square().sum(-1)

@@ -1,0 +1,100 @@
+"""Similarities and distances: the only file that knows their signs and their rounding.
+
+A similarity grows with likeness, a distance with difference. On the unit sphere
+``d2 = 2 - 2 s`` and ``d = sqrt(2 - 2 s)``; a margin of 0.5 is D = 1 as a cosine and
+S = 0.875 as a distance, which is why no margin travels without its geometry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from similis.registry import unknown
+from similis.values import UserError
+
+Geometry = Literal["cosine", "euclid2", "euclid"]
+GEOMETRIES = ("cosine", "euclid2", "euclid")
+
+# Products of equal vectors differ from their squared norms by a few units in the last place.
+# What lies below this many of them is a distance of zero, not one of 1e-4 with a random direction.
+ROUNDING_UNITS = 8.0
+
+
+def widened(vectors: Tensor) -> Tensor:
+    """Half precision becomes float32: exponents of 35 and more are ordinary in these losses."""
+    return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors divided by max(norm, 1e-12), in at least float32."""
+    return functional.normalize(widened(vectors), dim=-1, eps=1e-12)
+
+
+def root(squared: Tensor) -> Tensor:
+    """Square root whose value and gradient are exactly 0 at 0."""
+    positive = squared > 0
+    return torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)
+
+
+def products(rows: Tensor, columns: Tensor) -> Tensor:
+    """Inner products: (r, D) x (c, D) -> (r, c); a stack (c, K, D) or (r, m, D) adds an axis."""
+    if rows.ndim == 3:
+        return torch.einsum("rmd,cd->rcm", rows, columns)
+    if columns.ndim == 3:
+        return (rows @ columns.flatten(0, 1).T).unflatten(1, columns.shape[:2])
+    return rows @ columns.T
+
+
+@dataclass
+class Likeness:
+    """Similarities with what is needed to read them as distances.
+
+    ``norms`` is the sum of both squared norms, or None on the unit sphere, where it is 2.
+    """
+
+    s: Tensor
+    norms: Tensor | None
+
+    @property
+    def d2(self) -> Tensor:
+        """Squared Euclidean distance, never negative, 0 where only rounding is left."""
+        norms = 2.0 if self.norms is None else self.norms
+        squared = norms - 2 * self.s
+        noise = ROUNDING_UNITS * torch.finfo(self.s.dtype).eps * norms
+        return torch.where(squared > noise, squared, 0.0)
+
+    @property
+    def d(self) -> Tensor:
+        """Euclidean distance, with gradient 0 at 0."""
+        return root(self.d2)
+
+    def far(self, geometry: Geometry) -> Tensor:
+        """How far apart in the geometry named: ``-s``, ``d2`` or ``d``."""
+        if geometry == "cosine":
+            return -self.s
+        if geometry == "euclid2":
+            return self.d2
+        if geometry == "euclid":
+            return self.d
+        raise UserError(unknown("geometry", geometry, list(GEOMETRIES)))
+
+
+def bounded(cosine: Tensor) -> Tensor:
+    """Cosines kept 1e-7 away from -1 and 1, where arccos has no finite slope."""
+    return cosine.clamp(-1 + 1e-7, 1 - 1e-7)
+
+
+def angle_cosine(an: Tensor, ap: Tensor, np: Tensor) -> Tensor:
+    """Cosine of the angle at a between n - a and p - a, from inner products of unit vectors.
+
+    ``(1 - a.p - a.n + n.p) / (|n - a| |p - a|)``; 0 where n or p coincides with a.
+    """
+    squares = Likeness(an, None).d2 * Likeness(ap, None).d2
+    apart = squares > 0
+    length = torch.where(apart, squares, 1.0).sqrt()
+    return torch.where(apart, (1 - ap - an + np) / length, 0.0)

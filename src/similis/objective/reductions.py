@@ -1,0 +1,123 @@
+"""The three reductions of a row: ``lse`` (log-sum-exp), ``total`` (sum) and ``top`` (k largest).
+
+A loss states, for one tile of the rows x columns matrix, which values it reduces over which
+columns. How the tiles come about (one dense tile, a stream of them, tiles of other processes)
+is the business of a back-end, which needs :func:`evaluate` for a tile and :func:`merge` for two.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+INF = float("inf")
+
+
+class Term(NamedTuple):
+    """Reduce ``values`` (r, c) or (r, c, m) along the columns, where ``where`` holds."""
+
+    kind: Literal["lse", "total", "top"]
+    values: Tensor
+    where: Tensor | None
+    k: int = 1
+
+
+class Top(NamedTuple):
+    """The k largest of each row, without gradient: values (-inf where the set is too small) and columns (-1)."""
+
+    values: Tensor
+    index: Tensor
+
+
+Reduced = Tensor | Top
+
+
+def lse(values: Tensor, where: Tensor | None = None) -> Term:
+    """Log-sum-exp over the columns; an empty set gives -inf (``softplus`` of it is an exact 0)."""
+    return Term("lse", values, where)
+
+
+def total(values: Tensor, where: Tensor | None = None) -> Term:
+    """Sum over the columns; an empty set gives 0."""
+    return Term("total", values, where)
+
+
+def count(where: Tensor) -> Term:
+    """Number of columns for which ``where`` holds, an exact integer."""
+    return Term("total", where, None)
+
+
+def top(values: Tensor, where: Tensor | None = None, k: int = 1) -> Term:
+    """The k largest with their column numbers; ties go to the lowest column; never differentiated."""
+    return Term("top", values.detach(), where, k)
+
+
+def softplus(rows: Tensor) -> Tensor:
+    """``log(1 + e^x)`` to the last digit of float64 (PyTorch's default turns linear at 20)."""
+    return functional.softplus(rows, threshold=40.0)
+
+
+def restricted(term: Term, mask: Tensor | None) -> Term:
+    """The term over the columns of ``mask`` only."""
+    if mask is None:
+        return term
+    return term._replace(where=mask if term.where is None else aligned(mask, term.where) & aligned(term.where, mask))
+
+
+def aligned(mask: Tensor, like: Tensor) -> Tensor:
+    """A mask (r, c) with the trailing axis of values (r, c, m)."""
+    return mask[..., None] if mask.ndim < like.ndim else mask
+
+
+def filled(term: Term, value: float) -> Tensor:
+    """Values with ``value`` at the columns that are left out."""
+    if term.where is None:
+        return term.values
+    mask = aligned(term.where, term.values)
+    return term.values & mask if term.values.dtype == torch.bool else torch.where(mask, term.values, value)
+
+
+def evaluate(term: Term, first: int = 0) -> Reduced:
+    """Reduce one tile whose first column has the number ``first``."""
+    if term.kind == "total":
+        return filled(term, 0.0).sum(1)
+    if term.kind == "lse":
+        return safe_lse(filled(term, -INF))
+    return largest(filled(term, -INF), term.k, first)
+
+
+def safe_lse(values: Tensor) -> Tensor:
+    """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf."""
+    peak = values.detach().amax(1)
+    peak = torch.where(peak > -INF, peak, 0.0)
+    mass = (values - peak.unsqueeze(1)).exp().sum(1)
+    some = mass > 0
+    return torch.where(some, torch.where(some, mass, 1.0).log() + peak, -INF)
+
+
+def largest(values: Tensor, k: int, first: int) -> Top:
+    """The k largest of (r, c) or, over all K vectors of all columns, of (r, c, K)."""
+    stack = values.shape[2] if values.ndim == 3 else 1
+    flat = values.flatten(1)
+    found, index = flat.sort(dim=1, descending=True, stable=True)
+    found, index = found[:, :k], index[:, :k] + first * stack
+    index = index.masked_fill(found == -INF, -1)
+    short = k - found.shape[1]
+    if short > 0:
+        found = functional.pad(found, (0, short), value=-INF)
+        index = functional.pad(index, (0, short), value=-1)
+    return Top(found, index)
+
+
+def merge(kind: str, left: Reduced, right: Reduced) -> Reduced:
+    """Join the reductions of two tiles of the same rows, the left one having the lower columns."""
+    if isinstance(left, Top) and isinstance(right, Top):
+        k = left.values.shape[1]
+        found, place = torch.cat([left.values, right.values], 1).sort(dim=1, descending=True, stable=True)
+        return Top(found[:, :k], torch.cat([left.index, right.index], 1).gather(1, place[:, :k]))
+    if isinstance(left, Top) or isinstance(right, Top):
+        raise TypeError("a top cannot be merged with another reduction")
+    return left + right if kind == "total" else safe_lse(torch.stack([left, right], 1))

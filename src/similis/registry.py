@@ -1,0 +1,262 @@
+"""Names and what stands behind them: the one table that drives command line, docs and contracts.
+
+A loss file registers itself with :func:`register_loss`; nothing else has to be edited. Other
+packages register by an entry point of the group ``similis.losses`` (or ``similis.miners``,
+``similis.regularisers``) whose value is a module that registers when imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Generic, Literal, TypeVar
+
+from similis.values import Options, OptionValue, UserError
+
+Family = Literal["pair", "triplet", "proxy", "classification"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Range:
+    """A search range of one option: ``[low, high]``, on a grid of ``step`` or log-uniform."""
+
+    low: float
+    high: float
+    step: float | None = None
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Named settings with their source: options, and what the run around the loss must do."""
+
+    options: Options
+    source: str
+    miner: str | None = None
+    lr_multiplier: float | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``)."""
+
+    time: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What every registered thing has: a name, a function, a paper."""
+
+    name: str
+    function: Callable[..., Any]
+    paper: str
+
+    @property
+    def options(self) -> dict[str, OptionValue]:
+        """Options with their defaults, read from the function's own keyword-only arguments."""
+        return keyword_defaults(self.function)
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class LossEntry(Entry):
+    """A loss with its traits; see :func:`register_loss` for the meaning of each."""
+
+    family: Family
+    geometry: str
+    input: Literal["raw", "unit", "either"]
+    cost: Cost
+    network: str
+    weight: str
+    learns: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    forms: Mapping[str, Options] = field(default_factory=dict)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+    space: Mapping[str, Range] = field(default_factory=dict)
+    accepts: Literal["pairs", "triplets"] | None = None
+    sampler: Literal["balanced", "random"] = "balanced"
+    relation: Literal["none", "sets", "graded"] = "none"
+    memory: bool = False
+    lr_multiplier: float = 1.0
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, OptionValue]:
+        """Options of the formula and of what it learns (the number of centres, say)."""
+        made = {key: value for make in self.learns.values() for key, value in keyword_defaults(make).items()}
+        own = {key: value for key, value in keyword_defaults(self.function).items() if key not in self.learns}
+        return own | made
+
+
+@dataclass(frozen=True)
+class MinerEntry(Entry):
+    """A miner: which tuples it returns."""
+
+    returns: Literal["pairs", "triplets"]
+
+
+@dataclass(frozen=True)
+class RegulariserEntry(Entry):
+    """A term that is added to a loss."""
+
+    cost: Cost
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Registry(Generic[E]):
+    """Entries by name; filled on first use from one package of files and from entry points."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._entries: dict[str, E] = {}
+        self._filled = False
+
+    def add(self, entry: E) -> None:
+        """Take an entry in; a name is given once only."""
+        known = self._entries.get(entry.name)
+        if known is not None and known.function.__module__ != entry.function.__module__:
+            raise UserError(
+                f"{self.kind} {entry.name!r} is registered by {known.function.__module__} and again by "
+                f"{entry.function.__module__}; choose another name for one of them"
+            )
+        self._entries[entry.name] = entry
+
+    def get(self, name: str) -> E:
+        """The entry of that name; an unknown name is answered with the nearest one."""
+        self.fill()
+        if name not in self._entries:
+            raise UserError(unknown(self.kind, name, self._entries))
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[E]:
+        self.fill()
+        return iter([self._entries[name] for name in sorted(self._entries)])
+
+    def __contains__(self, name: str) -> bool:
+        self.fill()
+        return name in self._entries
+
+    def fill(self) -> None:
+        """Import every file of the package and every entry point, once."""
+        if self._filled:
+            return
+        self._filled = True
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+        for point in entry_points(group=f"similis.{self.package.rpartition('.')[2]}"):
+            point.load()
+        for name, entry in self._entries.items():  # `from package import triplet` means the function, not its file
+            setattr(package, name, entry.function)
+
+
+losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses")
+miners: Registry[MinerEntry] = Registry("miner", "similis.objective.miners")
+regularisers: Registry[RegulariserEntry] = Registry("regulariser", "similis.objective.regularisers")
+
+
+def register_loss(
+    *,
+    family: Family,
+    geometry: str,
+    input: Literal["raw", "unit", "either"],
+    cost: Cost,
+    paper: str,
+    network: str,
+    weight: str,
+    learns: Mapping[str, Callable[..., Any]] | None = None,
+    forms: Mapping[str, Options] | None = None,
+    presets: Mapping[str, Preset] | None = None,
+    space: Mapping[str, Range] | None = None,
+    accepts: Literal["pairs", "triplets"] | None = None,
+    sampler: Literal["balanced", "random"] = "balanced",
+    relation: Literal["none", "sets", "graded"] = "none",
+    memory: bool = False,
+    lr_multiplier: float = 1.0,
+    exempt: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
+    """Register the decorated function as a loss under its own name.
+
+    Args:
+        family: what is compared: samples in pairs or triplets, or samples with learned classes.
+        geometry: the geometry of its margins and similarities, in words.
+        input: whether it wants raw vectors, puts them on the unit sphere itself, or takes either.
+        cost: time and memory of the dense form under backward.
+        paper: authors, title, venue, year.
+        network: the network and embedding size of the original publication.
+        weight: what a pair's weight depends on (S own, N negatives, P positives), in words.
+        learns: argument name -> function that makes its initial tensor (proxies, a margin).
+        forms: name -> options of each published variant; the tests hold one oracle for each.
+        presets: settings of the sources by name: ``paper``, ``thesis``, ``thesis_tuned``.
+        space: option -> range for the hyper-parameter search.
+        accepts: the tuples of a miner that it can be restricted to.
+        sampler: the batches it needs: several images of each class, or any.
+        relation: whether a matrix may stand in for labels: only as sets, or with its grades.
+        memory: whether a cross-batch memory may extend its references.
+        lr_multiplier: learning rate of its parameters relative to the backbone's.
+        exempt: contract name -> reason why this loss does not keep it.
+    """
+
+    def register(function: F) -> F:
+        entry = LossEntry(
+            name=function.__name__, function=function, paper=paper, family=family, geometry=geometry,
+            input=input, cost=cost, network=network, weight=weight, learns=dict(learns or {}),
+            forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
+            accepts=accepts, sampler=sampler, relation=relation, memory=memory,
+            lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
+        )  # fmt: skip
+        losses.add(entry)
+        return function
+
+    return register
+
+
+def register_miner(*, returns: Literal["pairs", "triplets"], paper: str) -> Callable[[F], F]:
+    """Register the decorated function as a miner under its own name."""
+
+    def register(function: F) -> F:
+        miners.add(MinerEntry(name=function.__name__, function=function, paper=paper, returns=returns))
+        return function
+
+    return register
+
+
+def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
+    """Register the decorated function as a regulariser under its own name."""
+
+    def register(function: F) -> F:
+        regularisers.add(RegulariserEntry(name=function.__name__, function=function, paper=paper, cost=cost))
+        return function
+
+    return register
+
+
+def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
+    """Keyword-only arguments that have a default, tensors and tuples of a miner left out."""
+    parameters = inspect.signature(function).parameters.values()
+    hidden = {"references", "tuples", "generator"}
+    return {
+        p.name: p.default
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty and p.name not in hidden
+    }
+
+
+def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:
+    """The sentence for a name that does not exist, with the nearest one that does."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown {kind} {name!r}{hint} (known: {', '.join(sorted(known)) or 'none'})"

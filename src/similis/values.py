@@ -1,0 +1,122 @@
+"""The value types that travel between rooms, the errors, and the legend of shapes.
+
+Legend, used in every docstring of the package::
+
+    B  anchors (rows of a batch)      M  references (columns)     D  dimensions
+    C  classes                        K  vectors of one class     T  tuples (pairs, triplets)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SimilisError(Exception):
+    """Every error that Similis raises on purpose."""
+
+
+class UserError(SimilisError, ValueError):
+    """An argument cannot be used: the message says what was given, what is allowed, what to do."""
+
+
+class DataError(SimilisError, ValueError):
+    """Files or tables are not what they should be; the message names them and the remedy."""
+
+
+class MissingExtraError(SimilisError, ImportError):
+    """A part outside the base install is missing; the message names the extra that brings it."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(f"{part} is not installed; it comes with: pip install 'similis[{extra}]'")
+
+
+class Counts(NamedTuple):
+    """How much a miner found: a run that mines nothing looks like convergence."""
+
+    tuples: int
+    anchors: int
+
+
+class Pairs(NamedTuple):
+    """Positive and negative pairs as row numbers of anchors and column numbers of references."""
+
+    positive_anchors: Tensor
+    positives: Tensor
+    negative_anchors: Tensor
+    negatives: Tensor
+
+    def counts(self) -> Counts:
+        """Number of pairs, and of distinct anchors among them."""
+        anchors = set(self.positive_anchors.tolist()) | set(self.negative_anchors.tolist())
+        return Counts(len(self.positives) + len(self.negatives), len(anchors))
+
+
+class Triplets(NamedTuple):
+    """Triplets as row numbers of anchors and column numbers of their references."""
+
+    anchors: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+    def counts(self) -> Counts:
+        """Number of triplets, and of distinct anchors among them."""
+        return Counts(len(self.anchors), len(set(self.anchors.tolist())))
+
+
+class Communicator(Protocol):
+    """What an objective may ask of the other processes; the engine room implements it.
+
+    Objectives never import the engine: they receive a communicator, or None when alone.
+    """
+
+    rank: int
+    world: int
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of ``value`` over all processes; its gradient reaches every process."""
+        ...
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What a network wants done to an image; the model states it, the data room applies it."""
+
+    size: int = 224
+    resize: int = 256
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    channels: Literal["rgb", "bgr"] = "rgb"
+    top: float = 1.0  # value of a white pixel before mean and std: 1, or 255 for BN-Inception
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+
+
+class Batch(NamedTuple):
+    """Images (B, 3, H, W) (or ready feature vectors (B, F)), labels (B,), row numbers of the manifest (B,)."""
+
+    images: Tensor
+    labels: Tensor
+    ids: Tensor
+
+
+class Embedded(NamedTuple):
+    """Vectors (N, D) in the order of the data set, labels (N,), row numbers of the manifest (N,)."""
+
+    vectors: Tensor
+    labels: Tensor
+    ids: Tensor
+
+
+class Neighbors(NamedTuple):
+    """For each query the gallery rows (Q, K) in falling similarity (Q, K); -1 and -inf where there are none."""
+
+    index: Tensor
+    similarity: Tensor
+
+
+OptionValue = bool | int | float | str | tuple[int, ...] | None
+Options = Mapping[str, OptionValue]

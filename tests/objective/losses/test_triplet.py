@@ -1,0 +1,109 @@
+"""Triplet loss: oracle from the definition, worked numbers, closed-form gradient, identities."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.losses.triplet import MARGINS, triplet
+from similis.values import UserError
+from tests.batches import A, A_LABELS, B, B_LABELS, circle
+from tests.plain import ZERO, distance, dot, hinge, mean, negatives, number, on_sphere, positives, softplus, squared_distance
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    """All triplets, value by value; mean of the active ones."""
+    geometry = options["geometry"]
+    if geometry != "euclid2" or options["sphere"]:
+        x = on_sphere(x)
+    far = {"cosine": lambda a, b: -dot(a, b), "euclid2": squared_distance, "euclid": distance}[geometry]
+    margin = MARGINS[geometry] if options["margin"] is None else options["margin"]
+    values = []
+    for a in range(len(x)):
+        for p in positives(a, labels):
+            for n in negatives(a, labels):
+                z = far(x[a], x[p]) - far(x[a], x[n]) + margin
+                z = z - options["direction"] * angle(x[a], x[p], x[n])
+                values.append(softplus(z) if options["smooth"] else hinge(z))
+    return mean([v for v in values if number(v) > 0])
+
+
+def angle(a, p, n):
+    """Cosine of the angle at a, 0 if one of the sides has no length."""
+    sides = distance(a, p) * distance(a, n)
+    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
+
+
+ORACLES = dict.fromkeys(["cosine", "euclid2", "euclid", "smooth", "direction"], oracle)
+
+
+def peer_triplet(**arguments):
+    def value(x, labels, learned):
+        from pytorch_metric_learning import distances, losses
+
+        distance = {"cosine": distances.CosineSimilarity(), "euclid": distances.LpDistance()}.get(
+            arguments["geometry"], distances.LpDistance(power=2, normalize_embeddings=False)
+        )
+        options = {"margin": MARGINS[arguments["geometry"]], "smooth_loss": arguments.get("smooth", False)}
+        return losses.TripletMarginLoss(distance=distance, **options)(x, labels)
+
+    return value
+
+
+PEERS = {
+    "cosine": Peer("TripletMarginLoss(CosineSimilarity)", peer_triplet(geometry="cosine")),
+    "euclid2": Peer("TripletMarginLoss(LpDistance(power=2))", peer_triplet(geometry="euclid2")),
+    "euclid": Peer("TripletMarginLoss(LpDistance)", peer_triplet(geometry="euclid")),
+    "smooth": Peer("TripletMarginLoss(smooth_loss)", peer_triplet(geometry="cosine", smooth=True)),
+}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "options", "expected"),
+    [
+        (A, A_LABELS, {"reduction": "sum"}, 0.05685378),
+        (A, A_LABELS, {"reduction": "mean"}, 0.00236891),
+        (A, A_LABELS, {"geometry": "euclid2", "reduction": "sum"}, 0.11370757),
+        (B, B_LABELS, {"reduction": "sum"}, 8.36065329),
+        (B, B_LABELS, {}, 0.55737689),
+        (B, B_LABELS, {"geometry": "euclid2", "reduction": "sum"}, 16.72130659),
+        (B, B_LABELS, {"geometry": "euclid2"}, 1.11475377),
+    ],
+)
+def test_worked_numbers(x, labels, options, expected):
+    assert float(triplet(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_worked_direction():
+    x, labels = circle(0, 40, 100), torch.tensor([0, 0, 1])
+    for gamma, expected in [(0.0, 0.12061476), (0.3, 0.0)]:
+        from similis.values import Triplets
+
+        one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+        value = triplet(x, labels, tuples=one, geometry="euclid2", margin=2.0, sphere=True, direction=gamma)
+        assert float(value) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("margin", "value", "rows"), [(2.0, 1.0, [[0, 2], [2, 0], [-2, -2]]), (0.5, 0.0, [[0, 0]] * 3)])
+def test_closed_form_gradient_holds_only_while_the_hinge_is_active(margin, value, rows):
+    from similis.values import Triplets
+
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+    got = triplet(x, torch.tensor([0, 0, 1]), tuples=one, geometry="euclid2", margin=margin)
+    got.backward()
+    assert got.item() == pytest.approx(value)
+    assert x.grad.tolist() == rows
+
+
+def test_squared_distance_is_twice_the_cosine_form_at_half_the_margin():
+    for reduction in ("sum", "mean", "active"):
+        squared = triplet(B, B_LABELS, geometry="euclid2", margin=0.3, reduction=reduction)
+        cosine = triplet(B, B_LABELS, geometry="cosine", margin=0.15, reduction=reduction)
+        assert float(squared) == pytest.approx(2 * float(cosine), abs=1e-12)
+
+
+def test_cosines_of_raw_vectors_are_refused():
+    with pytest.raises(UserError, match="sphere=False"):
+        triplet(A, A_LABELS, geometry="cosine", sphere=False)

@@ -1,0 +1,84 @@
+"""What a loss's test file offers to the contracts and to the conformance page.
+
+Each ``tests/objective/losses/test_NAME.py`` defines ``ORACLES``: form -> plain-loop function
+``oracle(x, labels, learned, options)`` for every form that the registry declares, and may define
+``PEERS``: form -> :class:`Peer`, the same loss in pytorch-metric-learning with a verdict.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from similis.objective.module import Loss, loss
+from similis.registry import LossEntry, losses
+from tests.batches import random_batch, random_learned
+
+CLASSES, DIM = 4, 5
+Oracle = Callable[[Tensor, list[int], dict[str, Tensor], dict[str, Any]], Tensor]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The loss in the peer library: ``value(x, labels, learned)``, whether it agrees, and why not."""
+
+    name: str
+    value: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]
+    agrees: bool = True
+    note: str = ""
+
+
+def proof_of(name: str) -> Any:
+    """The test module of a loss."""
+    return importlib.import_module(f"tests.objective.losses.test_{name}")
+
+
+def forms() -> Iterator[tuple[LossEntry, str]]:
+    """Every registered loss with each of its forms."""
+    for entry in losses:
+        for form in entry.forms:
+            yield entry, form
+
+
+def build(entry: LossEntry, form: str, seed: int = 0, dtype: torch.dtype = torch.float64, **more: Any) -> Loss:
+    """The loss in that form for four classes of five dimensions, with random learned values."""
+    made = loss(entry.name, num_classes=CLASSES, dim=DIM, **{**entry.forms[form], **more})
+    shapes = {key: tuple(value.shape) for key, value in made.learned.items()}
+    with torch.no_grad():
+        for key, value in random_learned(shapes, seed).items():
+            made.learned[key].data = value.abs().to(dtype) if value.ndim < 2 else value.to(dtype)
+    return made.to(dtype)
+
+
+def full_options(entry: LossEntry, form: str) -> dict[str, Any]:
+    """The options of a form with the defaults of the rest: what an oracle receives."""
+    return {**entry.options, **entry.forms[form]}
+
+
+def agreement(entry: LossEntry, form: str, oracle: Oracle, seed: int, duplicates: bool = True) -> tuple[float, float]:
+    """Largest difference between loss and oracle in value, and in gradient relative to its size."""
+    x, labels = random_batch(seed, DIM, duplicates)
+    made = build(entry, form, seed)
+    mine = x.clone().requires_grad_()
+    value = made(mine, labels)
+    got = torch.autograd.grad(value, [mine, *made.parameters()], allow_unused=True)
+    theirs = x.clone().requires_grad_()
+    learned = {key: p.detach().clone().requires_grad_() for key, p in made.learned.items()}
+    truth = oracle(theirs, labels.tolist(), learned, full_options(entry, form))
+    want = torch.autograd.grad(truth, [theirs, *learned.values()], allow_unused=True)
+    scale = max([1.0, *(float(w.abs().max()) for w in want if w is not None)])
+    gap = max(float((zero(g, w) - zero(w, g)).abs().max()) for g, w in zip(got, want, strict=True) if g is not None or w is not None)
+    return abs(value.item() - truth.item()) / max(1.0, abs(truth.item())), gap / scale
+
+
+def zero(value: Tensor | None, like: Tensor | None) -> Tensor:
+    """An unused gradient is a zero of the other's shape."""
+    if value is not None:
+        return value
+    assert like is not None
+    return torch.zeros_like(like)
