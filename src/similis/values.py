@@ -114,7 +114,7 @@ class Embedded(NamedTuple):
 class Neighbors(NamedTuple):
     """For each query the gallery rows (Q, K) in falling similarity (Q, K); -1 and -inf where there are none."""
 
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]  # nobody asks a tuple of tensors for its .index()
     similarity: Tensor
 
 

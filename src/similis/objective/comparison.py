@@ -34,6 +34,13 @@ class Tile(Likeness):
     column_labels: Tensor | None
     columns: Tensor
 
+    @property
+    def same(self) -> Tensor:
+        """(r, c): row and column have one label, self included."""
+        if self.row_labels is None or self.column_labels is None:
+            raise UserError("this loss needs labels; a relation matrix has none")
+        return self.row_labels[:, None] == self.column_labels[None, :]
+
     def of_classes(self, matrix: Tensor) -> Tensor:
         """(r, c): the entry of a class x class matrix for the labels of row and column."""
         if self.row_labels is None or self.column_labels is None:

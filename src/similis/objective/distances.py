@@ -46,7 +46,7 @@ def products(rows: Tensor, columns: Tensor) -> Tensor:
     if rows.ndim == 3:
         return torch.einsum("rmd,cd->rcm", rows, columns)
     if columns.ndim == 3:
-        return (rows @ columns.flatten(0, 1).T).unflatten(1, columns.shape[:2])
+        return (rows @ columns.flatten(0, 1).T).view(len(rows), *columns.shape[:2])
     return rows @ columns.T
 
 

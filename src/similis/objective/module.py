@@ -59,12 +59,24 @@ class Loss(nn.Module):
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
         """
+        return self.of(embeddings, labels, dict(self.learned.items()), references=references, tuples=tuples)
+
+    def of(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        learned: Mapping[str, Tensor],
+        *,
+        references: References | None = None,
+        tuples: Pairs | Triplets | None = None,
+    ) -> Tensor:
+        """The loss with other values in the place of its parameters (cut ones, for nested sizes)."""
         if embeddings.ndim != 2:
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
-        if self.learned and labels.ndim == 1:
+        if learned and labels.ndim == 1:
             labels = self.class_rows(labels)
-        arguments: dict[str, Any] = dict(self.options) | dict(self.learned.items())
+        arguments: dict[str, Any] = dict(self.options) | dict(learned)
         if self.miner is not None and tuples is None:
             tuples = self._mine(embeddings, labels, references)
         if tuples is not None:
@@ -155,8 +167,10 @@ def loss(
     for argument, make in entry.learns.items():
         own = {key: formula.pop(key) for key in keyword_defaults(make) if key in formula}
         start = make(size, **own)
-        if start is not None:
+        if isinstance(start, Tensor):
             learned[argument] = start
+        elif start is not None:  # a plain number: this time the argument is a constant, not learned
+            formula[argument] = start
     wanted = miner if miner is not None else (chosen.miner if chosen else None)
     return Loss(
         entry,

@@ -29,7 +29,7 @@ class Top(NamedTuple):
     """The k largest of each row, without gradient: values (-inf where the set is too small) and columns (-1)."""
 
     values: Tensor
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]  # nobody asks a tuple of tensors for its .index()
 
 
 Reduced = Tensor | Top

@@ -1,0 +1,64 @@
+"""Gradient caching: the loss over the whole batch, the activations of one chunk.
+
+A batch-coupled loss cannot be accumulated over small batches; its gradient with respect to the
+embeddings can be computed once for all of them and then be carried back chunk by chunk.
+Gao, Zhang, Han, Callan: Scaling Deep Contrastive Learning Batch Size, RepL4NLP 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from similis.training.randomness import seeded
+from similis.values import UserError
+
+
+def cached_backward(
+    embed: Callable[[Tensor], Tensor],
+    images: Tensor,
+    value_of: Callable[[Tensor], Tensor],
+    *,
+    chunk: int,
+    seeds: tuple[int, ...],
+) -> Tensor:
+    """Gradients of ``value_of(embed(images))`` with the activations of ``chunk`` images at a time.
+
+    Args:
+        embed: the model; must treat images independently (no batch norm in training mode).
+        images: (B, ...).
+        value_of: embeddings (B, D) -> scalar.
+        chunk: images per forward pass.
+        seeds: of the step; both passes of a chunk draw the same random numbers.
+
+    Returns:
+        The loss, detached; gradients are in the parameters.
+    """
+    parts = torch.split(images, chunk)
+    with torch.no_grad():
+        embeddings = torch.cat([_embedded(embed, part, (*seeds, i)) for i, part in enumerate(parts)])
+    embeddings = embeddings.detach().requires_grad_()
+    value = value_of(embeddings)
+    torch.autograd.backward(value)
+    gradient = embeddings.grad
+    if gradient is None:
+        raise UserError("the loss does not depend on the embeddings; there is nothing to train")
+    for i, (part, piece) in enumerate(zip(parts, torch.split(gradient, chunk), strict=True)):
+        torch.autograd.backward(_embedded(embed, part, (*seeds, i)), piece)
+    return value.detach()
+
+
+def _embedded(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
+    with seeded(*seeds):
+        return embed(part)
+
+
+def check_independent(model: nn.Module) -> None:
+    """Refuse batch norm that is being trained: a chunk's statistics are not the batch's."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
+            raise UserError(
+                f"gradient caching needs images treated one by one, but {name} is batch norm in training; freeze it"
+            )

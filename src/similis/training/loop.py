@@ -1,0 +1,143 @@
+"""The training loop, one page: batches in, weights out; everything else enters as a callable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from similis.objective.memory import WithMemory
+from similis.training.average import MovingAverage
+from similis.training.gradient_cache import cached_backward
+from similis.training.optimisers import set_rates
+from similis.training.randomness import seeded
+from similis.training.schedules import Schedule
+from similis.values import Batch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: epochs finished, batches done in this one, steps and images in all."""
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    samples: int = 0
+
+
+@dataclass
+class Task:
+    """What is trained, and how one step is done."""
+
+    model: nn.Module
+    loss: nn.Module
+    optimiser: torch.optim.Optimizer
+    schedule: Schedule
+    steps_per_epoch: int
+    total_steps: int
+    seed: int
+    clip_value: float | None = None
+    clip_norm: float | None = None
+    half: bool = False
+    chunk: int | None = None
+    frozen_epochs: int = 0
+    average: MovingAverage | None = None
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step tells the display and the metrics file. The loss stays a tensor until asked for."""
+
+    progress: Progress
+    loss: Tensor
+    images: int
+    seconds: float
+
+
+def train(
+    task: Task,
+    batches: Callable[[int, int], Iterable[Batch]],
+    progress: Progress,
+    *,
+    after_step: Callable[[StepReport], None],
+    after_epoch: Callable[[Progress], bool],
+    epochs: int,
+) -> Progress:
+    """Train until the epochs are over or ``after_epoch`` says stop.
+
+    Args:
+        task: what to train.
+        batches: (epoch, first batch) -> the batches from there on, in a fixed order.
+        progress: where to begin; a fresh ``Progress()`` or a checkpoint's.
+        after_step: called after each step (display, metrics, checkpoint).
+        after_epoch: called after each epoch (validation, checkpoint); True ends the training.
+        epochs: number of epochs in all.
+    """
+    while progress.epoch < epochs:
+        freeze_backbone(task, progress.epoch < task.frozen_epochs)
+        for batch in batches(progress.epoch, progress.batch):
+            begun = time.perf_counter()
+            value = train_step(task, batch, progress.step)
+            size = len(batch.labels)
+            progress = replace(
+                progress, batch=progress.batch + 1, step=progress.step + 1, samples=progress.samples + size
+            )
+            after_step(StepReport(progress, value, size, time.perf_counter() - begun))
+        progress = replace(progress, epoch=progress.epoch + 1, batch=0)
+        if after_epoch(progress):
+            break
+    return progress
+
+
+def train_step(task: Task, batch: Batch, step: int) -> Tensor:
+    """One step of the optimiser; the loss of the batch, detached."""
+    task.model.train()
+    task.loss.train()
+    set_rates(task.optimiser, task.schedule.factor(step, task.steps_per_epoch, task.total_steps))
+    task.optimiser.zero_grad(set_to_none=True)
+
+    def embed(images: Tensor) -> Tensor:
+        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=task.half):
+            embeddings: Tensor = task.model(images)
+        return embeddings
+
+    def value_of(embeddings: Tensor) -> Tensor:
+        if isinstance(task.loss, WithMemory):
+            return task.loss(embeddings, batch.labels, image_ids=batch.ids)
+        value: Tensor = task.loss(embeddings, batch.labels)
+        return value
+
+    if task.chunk is not None and task.chunk < len(batch.labels):
+        value = cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
+    else:
+        with seeded(task.seed, step, 0):
+            value = value_of(embed(batch.images))
+        torch.autograd.backward(value)
+        value = value.detach()
+    clip(task)
+    task.optimiser.step()
+    if task.average is not None:
+        task.average.update(task.model)
+    return value
+
+
+def clip(task: Task) -> None:
+    """Clip gradients by value and by norm, as the task says."""
+    parameters = [p for group in task.optimiser.param_groups for p in group["params"] if p.grad is not None]
+    if task.clip_value is not None:
+        nn.utils.clip_grad_value_(parameters, task.clip_value)
+    if task.clip_norm is not None:
+        nn.utils.clip_grad_norm_(parameters, task.clip_norm)
+
+
+def freeze_backbone(task: Task, frozen: bool) -> None:
+    """While head and proxies warm up, the backbone's parameters take no gradient."""
+    if task.frozen_epochs == 0:
+        return
+    for group in task.optimiser.param_groups:
+        if group["name"] == "backbone":
+            for parameter in group["params"]:
+                parameter.requires_grad_(not frozen)

@@ -1,0 +1,35 @@
+"""The run folder: files appear whole, a cut line ends the metrics, lines beyond a checkpoint go."""
+
+from __future__ import annotations
+
+from similis.training.folder import RunFolder
+
+
+def test_files_are_read_as_written(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert folder.read("spec.json") is None
+    folder.write("spec.json", {"b": 1, "a": [1, 2]})
+    assert folder.read("spec.json") == {"a": [1, 2], "b": 1}
+    assert [p.name for p in folder.path.iterdir()] == ["spec.json"]
+
+
+def test_a_line_cut_by_a_crash_ends_the_records(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.log({"stage": "select", "step": 1})
+    with folder.metrics.open("a") as file:
+        file.write('{"stage": "sel')
+    assert list(folder.records()) == [{"stage": "select", "step": 1}]
+
+
+def test_lines_beyond_a_checkpoint_are_dropped_for_that_stage_only(tmp_path):
+    folder = RunFolder(tmp_path)
+    for stage in ("select", "refit"):
+        for step in (1, 2, 3):
+            folder.log({"stage": stage, "step": step})
+    folder.forget_after("refit", 1)
+    assert [(r["stage"], r["step"]) for r in folder.records()] == [
+        ("select", 1),
+        ("select", 2),
+        ("select", 3),
+        ("refit", 1),
+    ]

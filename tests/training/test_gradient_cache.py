@@ -1,0 +1,56 @@
+"""Gradient caching equals the direct gradient, dropout replayed, for a batch-coupled loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from similis.objective.module import loss
+from similis.training.gradient_cache import cached_backward, check_independent
+from similis.training.randomness import seeded
+from similis.values import UserError
+from tests.training.small import FEATURES, Perceptron, batches
+
+NAMES = ["triplet", "proxy_anchor"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("chunk", [3, 8, 50])
+def test_gradients_equal_the_direct_ones(name, chunk):
+    batch = batches(0, 0)[0]
+    images = batch.images.double()
+    criterion = loss(name, num_classes=4, dim=5).double()
+    direct, cached = Perceptron().double(), Perceptron().double()
+    pieces = []
+    for number, part in enumerate(images.split(chunk)):
+        with seeded(3, 0, number):
+            pieces.append(direct(part))
+    expected = criterion(torch.cat(pieces), batch.labels)
+    expected.backward()
+    wanted = [p.grad for p in [*direct.parameters(), *criterion.parameters()]]
+    criterion.zero_grad()
+    value = cached_backward(cached, images, lambda e: criterion(e, batch.labels), chunk=chunk, seeds=(3, 0))
+    got = [p.grad for p in [*cached.parameters(), *criterion.parameters()]]
+    assert value.item() == pytest.approx(expected.item(), abs=1e-12)
+    assert max(float((a - b).abs().max()) for a, b in zip(got, wanted, strict=True)) < 1e-12
+
+
+def test_small_batches_accumulated_are_something_else():
+    """What caching is for: the mean of the chunks' losses has another gradient."""
+    batch = batches(0, 0)[0]
+    model, criterion = Perceptron(0.0).double(), loss("triplet")
+    images = batch.images.double()
+    for part, labels in zip(images.split(4), batch.labels.split(4), strict=True):
+        (criterion(model(part), labels) / 2).backward()
+    naive = model.head.weight.grad.clone()
+    model.zero_grad()
+    cached_backward(model, images, lambda e: criterion(e, batch.labels), chunk=4, seeds=(0, 0))
+    assert not torch.allclose(naive, model.head.weight.grad, rtol=1e-2)
+
+
+def test_trained_batch_norm_is_refused():
+    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4))
+    with pytest.raises(UserError, match="batch norm in training"):
+        check_independent(model)
+    check_independent(model.eval())
