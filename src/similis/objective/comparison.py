@@ -7,7 +7,7 @@ code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,52 +15,32 @@ import torch
 from torch import Tensor
 
 from similis.objective.distances import Likeness, products, widened
-from similis.objective.reductions import Reduced, Term, evaluate, merge, restricted
-from similis.objective.references import Block, References, Set
+from similis.objective.reductions import Reduced, evaluate, merge, restricted
+from similis.objective.references import References, Set
+from similis.objective.tile import Ask, Tile, TileFunction, terms_of
 from similis.values import Communicator, UserError
 
-
-@dataclass
-class Tile(Likeness):
-    """One block of the rows x columns matrix.
-
-    Beside similarity and distances: ``grade`` of each pair (1 for labels), ``once`` (1/2 in a block
-    that holds every pair twice), the labels of rows and columns, the number of each column.
-    """
-
-    grade: Tensor | float
-    once: float
-    row_labels: Tensor | None
-    column_labels: Tensor | None
-    columns: Tensor
-
-    @property
-    def same(self) -> Tensor:
-        """(r, c): row and column have one label, self included."""
-        if self.row_labels is None or self.column_labels is None:
-            raise UserError("this loss needs labels; a relation matrix has none")
-        return self.row_labels[:, None] == self.column_labels[None, :]
-
-    def of_classes(self, matrix: Tensor) -> Tensor:
-        """(r, c): the entry of a class x class matrix for the labels of row and column."""
-        if self.row_labels is None or self.column_labels is None:
-            raise UserError("a class matrix needs labels; a relation matrix has none")
-        return matrix[self.row_labels][:, self.column_labels]
-
-
-TileFunction = Callable[..., Term | tuple[Term, ...]]
 Values = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows (r, D) with labels, and the references that they are compared with."""
+    """Rows (r, D) with labels, and the references that they are compared with, as one dense matrix."""
 
-    rows: Tensor
+    vectors: Tensor
     row_labels: Tensor | None
     references: References
     on_sphere: bool
     communicator: Communicator | None = None
+
+    @property
+    def rows(self) -> Tensor:
+        """Row vectors (r, D), on the sphere if the comparison is."""
+        return self.vectors
+
+    def columns(self) -> list[Tensor]:
+        """The vectors of each block of references, on the sphere if the comparison is."""
+        return [block.vectors for block in self.references]
 
     def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
         """Reduce over the positives of each row, self left out."""
@@ -100,30 +80,21 @@ class Comparison:
         """
         if cols and len(self.references.blocks) > 1:
             raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
+        ask = Ask(which, fn, rows, cols, dots)
         result: list[Reduced] | None = None
-        kinds: list[str] = []
         first = 0
-        with torch.autocast(self.rows.device.type, enabled=False):
-            for block in self.references:
-                terms = self._terms(which, fn, block, first, rows, cols, dots)
-                part = [evaluate(term, first) for term in terms]
-                kinds = [term.kind for term in terms]
+        with torch.autocast(self.vectors.device.type, enabled=False):
+            for number, block in enumerate(self.references):
+                kinds, part = self._reduced(ask, number, first)
                 result = part if result is None else [merge(*x) for x in zip(kinds, result, part, strict=True)]
                 first += len(block)
         if result is None:
             raise UserError("there are no references to compare with; pass at least one block")
         return result[0] if len(result) == 1 else tuple(result)
 
-    def _terms(
-        self,
-        which: Set,
-        fn: TileFunction,
-        block: Block,
-        first: int,
-        rows: Values,
-        cols: Values,
-        dots: Values,
-    ) -> tuple[Term, ...]:
+    def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        """The kinds and values of what is asked, over one block whose first column has that number."""
+        block = self.references.blocks[number]
         tile = Tile(
             s=products(self.rows, block.vectors),
             norms=None if self.on_sphere else squares(self.rows)[:, None] + squares(block.vectors)[None],
@@ -133,29 +104,32 @@ class Comparison:
             column_labels=block.labels,
             columns=torch.arange(first, first + len(block), device=self.rows.device)[None],
         )
-        values = [v.unsqueeze(1) for v in rows] + [v.unsqueeze(0) for v in cols]
-        made = fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in dots))
-        terms = (made,) if isinstance(made, Term) else made
-        mask = block.members(which, self.row_labels)
-        return tuple(restricted(term, mask) for term in terms)
+        values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
+        made = ask.fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in ask.dots))
+        mask = block.members(ask.which, self.row_labels)
+        terms = [restricted(term, mask) for term in terms_of(made)]
+        return [term.kind for term in terms], [evaluate(term, first) for term in terms]
 
     def take(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
         first = 0
         out: Tensor | None = None
-        for block in self.references:
-            vectors = block.vectors[(index - first).clamp(0, max(len(block) - 1, 0))]
+        for number, block in enumerate(self.references):
+            vectors = self._taken(number, (index - first).clamp(0, max(len(block) - 1, 0)))
             inside = (index >= first).view(*index.shape, *[1] * (vectors.ndim - index.ndim))
             out = vectors if out is None else torch.where(inside, vectors, out)
             first += len(block)
         return cast(Tensor, out)
+
+    def _taken(self, number: int, index: Tensor) -> Tensor:
+        return self.references.blocks[number].vectors[index]
 
     def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
         """Likeness of each row with its columns ``index``, (r,) or (r, m); of K vectors, one more axis.
 
         With ``anchors`` (T,), of row ``anchors[t]`` with column ``index[t]``.
         """
-        with torch.autocast(self.rows.device.type, enabled=False):
+        with torch.autocast(self.vectors.device.type, enabled=False):
             rows = self.rows if anchors is None else self.rows[anchors]
             vectors = self.take(index)
             wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from similis.objective.compare import compare
+from similis.objective.compare import checked_labels, compare
 from similis.objective.proxies import Size
 from similis.objective.references import References
+from similis.objective.tiling import dense
 from similis.registry import LossEntry, Preset, keyword_defaults, losses, miners, unknown
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
@@ -33,6 +36,7 @@ class Loss(nn.Module):
         class_ids: Tensor | None = None,
         miner: Miner | None = None,
         lr_multiplier: float | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.entry = entry
@@ -40,6 +44,9 @@ class Loss(nn.Module):
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
         self.miner = miner
+        self.seed = seed
+        self.draws: Tensor  # how often the miner was called: with the seed, the whole state of its draws
+        self.register_buffer("draws", None if miner is None else torch.zeros((), dtype=torch.int64))
         self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
         self.mined: Counts | None = None
 
@@ -91,7 +98,7 @@ class Loss(nn.Module):
         ids = self.class_ids
         if not isinstance(ids, Tensor):
             return labels
-        labels = labels.to(ids.dtype)
+        labels = checked_labels(labels, len(labels))
         rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
         if not torch.compiler.is_compiling() and not torch.equal(ids[rows], labels):
             strange = labels[ids[rows] != labels][:5].tolist()
@@ -119,11 +126,16 @@ class Loss(nn.Module):
     def _mine(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Pairs | Triplets:
         if self.miner is None:
             raise UserError("this loss was built without a miner")
-        with torch.no_grad():
+        with torch.no_grad(), dense(), torch.autocast(embeddings.device.type, enabled=False):
             p = compare(embeddings, labels, references, sphere=True)
-            parts = [(p.rows @ b.vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels)) for b in p.references]
+            parts = [
+                (p.rows @ b.vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))
+                for b in p.references
+            ]
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
-            found = self.miner(similarity, positive, negative)
+            given = {"generator": generator_of(self.seed, int(self.draws)), "dim": embeddings.shape[1]}
+            self.draws += 1
+            found = self.miner(similarity, positive, negative, **{key: given[key] for key in asked_for(self.miner)})
         self.mined = found.counts()
         return found
 
@@ -148,7 +160,7 @@ def loss(
         class_ids: the training ids when labels are not 0 to C - 1; implies ``num_classes``.
         preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
         miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
-        seed: of the generator that starts the class vectors.
+        seed: of the generator that starts the class vectors, and of a miner's draws.
         **options: options of that loss, checked against its signature (see ``similis losses show``).
 
     Example:
@@ -163,7 +175,7 @@ def loss(
     given = dict(chosen.options if chosen else {}) | checked_options(entry, options)
     ids = None if class_ids is None else sorted_ids(class_ids, num_classes)
     size = Size(num_classes if ids is None else len(ids), dim, torch.Generator().manual_seed(seed))
-    learned, formula = {}, {key: value for key, value in given.items()}
+    learned, formula = {}, dict(given)
     for argument, make in entry.learns.items():
         own = {key: formula.pop(key) for key in keyword_defaults(make) if key in formula}
         start = make(size, **own)
@@ -179,6 +191,7 @@ def loss(
         class_ids=ids,
         miner=fitting_miner(entry, wanted),
         lr_multiplier=chosen.lr_multiplier if chosen else None,
+        seed=seed,
     )
 
 
@@ -212,6 +225,20 @@ def sorted_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
     if num_classes is not None and num_classes != len(ids):
         raise UserError(f"num_classes is {num_classes} but there are {len(ids)} class_ids; pass only class_ids")
     return torch.tensor(ids, dtype=torch.int64)
+
+
+def generator_of(seed: int, call: int) -> torch.Generator:
+    """A generator for one call of a miner; both numbers are mixed, for torch looks at 32 bits of a seed only."""
+    mixed = np.random.SeedSequence([seed % 2**64, call]).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0]))
+
+
+def asked_for(miner: Miner) -> list[str]:
+    """Which of ``generator`` and ``dim`` a miner has as an argument that nobody has set yet."""
+    known = inspect.signature(miner).parameters
+    return [
+        key for key in ("generator", "dim") if key in known and known[key].default in (None, inspect.Parameter.empty)
+    ]
 
 
 def fitting_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:

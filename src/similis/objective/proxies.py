@@ -55,3 +55,13 @@ def one_per_class(start: Start = "unit_gaussian") -> Callable[[Size], Tensor]:
         return class_vectors(size, None, start)
 
     return proxies
+
+
+def stacked(proxies: Tensor) -> Tensor:
+    """Class vectors as given if there are several for each class, (C, K, D); others are refused."""
+    if proxies.ndim != 3:
+        raise UserError(
+            f"class vectors have shape {tuple(proxies.shape)}; this loss has several for each class: "
+            "pass (C, K, D), with K = 1 for a single one (proxies.unsqueeze(1))"
+        )
+    return proxies

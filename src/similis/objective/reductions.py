@@ -113,11 +113,13 @@ def largest(values: Tensor, k: int, first: int) -> Top:
 
 
 def merge(kind: str, left: Reduced, right: Reduced) -> Reduced:
-    """Join the reductions of two tiles of the same rows, the left one having the lower columns."""
+    """Join the reductions of two tiles of the same rows."""
     if isinstance(left, Top) and isinstance(right, Top):
+        index, place = torch.cat([left.index, right.index], 1).sort(dim=1)  # among equals the lowest column wins
+        found = torch.cat([left.values, right.values], 1).gather(1, place)
+        found, place = found.sort(dim=1, descending=True, stable=True)
         k = left.values.shape[1]
-        found, place = torch.cat([left.values, right.values], 1).sort(dim=1, descending=True, stable=True)
-        return Top(found[:, :k], torch.cat([left.index, right.index], 1).gather(1, place[:, :k]))
+        return Top(found[:, :k], index.gather(1, place[:, :k]))
     if isinstance(left, Top) or isinstance(right, Top):
         raise TypeError("a top cannot be merged with another reduction")
     return left + right if kind == "total" else safe_lse(torch.stack([left, right], 1))

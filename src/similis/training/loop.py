@@ -44,6 +44,7 @@ class Task:
     half: bool = False
     chunk: int | None = None
     frozen_epochs: int = 0
+    freeze: Callable[[bool], None] | None = None
     average: MovingAverage | None = None
 
 
@@ -77,7 +78,8 @@ def train(
         epochs: number of epochs in all.
     """
     while progress.epoch < epochs:
-        freeze_backbone(task, progress.epoch < task.frozen_epochs)
+        if task.freeze is not None:  # head and proxies warm up alone
+            task.freeze(progress.epoch < task.frozen_epochs)
         for batch in batches(progress.epoch, progress.batch):
             begun = time.perf_counter()
             value = train_step(task, batch, progress.step)
@@ -131,13 +133,3 @@ def clip(task: Task) -> None:
         nn.utils.clip_grad_value_(parameters, task.clip_value)
     if task.clip_norm is not None:
         nn.utils.clip_grad_norm_(parameters, task.clip_norm)
-
-
-def freeze_backbone(task: Task, frozen: bool) -> None:
-    """While head and proxies warm up, the backbone's parameters take no gradient."""
-    if task.frozen_epochs == 0:
-        return
-    for group in task.optimiser.param_groups:
-        if group["name"] == "backbone":
-            for parameter in group["params"]:
-                parameter.requires_grad_(not frozen)

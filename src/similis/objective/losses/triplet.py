@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from similis.objective.compare import compare
-from similis.objective.comparison import Comparison, Tile
+from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, angle_cosine
 from similis.objective.reductions import Term, count, softplus, total
 from similis.objective.references import References
+from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
+Excess = Callable[[Likeness, Likeness, Tensor | None], Tensor]
 MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
 
 
@@ -121,7 +124,7 @@ def triplet(
     return reduced(p, value, number, active, reduction)
 
 
-def over_tuples(p: Comparison, tuples: Triplets, excess, reduction: Reduction, directed: bool) -> Tensor:  # type: ignore[no-untyped-def]
+def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:
     """The loss over a miner's triplets."""
     near, far = p.at(tuples.positives, tuples.anchors), p.at(tuples.negatives, tuples.anchors)
     np = (p.take(tuples.positives) * p.take(tuples.negatives)).sum(-1) if directed else None

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from similis.objective.compare import compare
-from similis.objective.comparison import Tile
 from similis.objective.reductions import Term, lse, total
 from similis.objective.references import References
+from similis.objective.tile import Tile
 from similis.registry import Cost, register_regulariser
 
 
@@ -56,7 +56,7 @@ def language(
         >>> import torch
         >>> names = torch.eye(3)
         >>> round(float(language(torch.eye(3), torch.tensor([0, 1, 2]), names)), 4)
-        0.203
+        0.0989
     """
     p = compare(embeddings, labels, references, sphere=True)
     peak = (1 + shift) / temperature

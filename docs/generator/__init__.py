@@ -1,0 +1,1 @@
+"""Writes the pages that follow from the code: losses, miners, conformance, errata."""

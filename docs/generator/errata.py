@@ -1,0 +1,57 @@
+"""The errata page: tables of misprints with our resolution, and numbers for those that can be shown."""
+
+from __future__ import annotations
+
+from docs.generator import errata_survey as survey
+from docs.generator import errata_thesis as thesis
+from docs.generator import numbers, numbers_code
+from docs.generator.losses import table
+
+INTRO = """# Errata
+
+Two documents and much public code stand behind the losses of this library:
+
+* *the survey*: Mohan, Jawade, Setlur, Govindaraju, *Deep Metric Learning for Computer Vision: A Brief Overview*, 2023;
+* *the thesis*: Psomas, *Metric Learning: A Deep Dive*, Athens 2020, with its public code (March 2021).
+
+Both are good guides to the ideas. Whoever types in their formulas meets the following. The last column says what the
+library does; where a difference can be shown by a number, it is [below](#shown-by-numbers), computed when this
+page was written.
+"""
+GROUPS = [
+    ("Survey: signs, exponentials, factors", survey.SIGNS),
+    ("Survey: index sets", survey.SETS),
+    ("Survey: meaning", survey.MEANING),
+    ("Thesis: formulas", thesis.FORMULAS),
+    ("Thesis: tables and settings", thesis.TABLES),
+    ("Thesis: text", thesis.TEXT),
+]
+
+
+def errata_page() -> str:
+    """The whole page."""
+    parts = [INTRO]
+    for title, rows in GROUPS:
+        parts += [f"## {title}\n", table(["where", "what is wrong", "what we do"], [list(row) for row in rows])]
+    parts += [
+        "## Thesis: text against public code\n",
+        "The repository appeared half a year after the thesis and does not run as it is, so it may differ from what "
+        "produced the tables. Its results are points to plot beside ours, not targets.\n",
+        table(["loss", "text and tables", "code"], [list(row) for row in thesis.CODE_OF_THESIS]),
+    ]
+    parts += [
+        "## Other public code\n",
+        "Read in the repositories, and run where a number stands below. Repositories change; look before you rely on a row.\n",
+        table(["where", "what it does", "what we do"], [list(row) for row in thesis.PUBLIC_CODE]),
+    ]
+    parts += [
+        "## Shown by numbers\n",
+        "Batches of six unit vectors on the circle, the ones of the tests, in float64.\n",
+    ]
+    for demonstration in (make() for make in numbers.ALL + numbers_code.ALL):
+        parts += [
+            f"### {demonstration.title}\n",
+            f"{demonstration.text}\n",
+            table(["", "as printed or found", "ours"], [list(row) for row in demonstration.rows]),
+        ]
+    return "\n".join(parts)

@@ -1,0 +1,121 @@
+"""The pages of losses and miners, from the registry."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from similis.cli.losses import FAMILIES, needs, year
+from similis.cli.losses_show import RELATIONS, options, span
+from similis.figures.forces import save_forces
+from similis.registry import LossEntry, losses, miners
+
+
+def write_losses(docs: Path) -> int:
+    """Write the table, a page and the pictures of every loss, and the page of miners; returns the number of files."""
+    folder = docs / "losses"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "pictures").mkdir(parents=True)
+    (folder / "index.md").write_text(table_page(), encoding="utf-8")
+    (docs / "miners.md").write_text(miners_page(), encoding="utf-8")
+    for entry in losses:
+        for form in entry.forms:
+            save_forces(entry.name, folder / "pictures" / f"{entry.name}-{form}.png", form=form)
+        (folder / f"{entry.name}.md").write_text(loss_page(entry), encoding="utf-8")
+    return sum(1 for file in folder.rglob("*.*")) + 1
+
+
+def cell(text: str) -> str:
+    """Text that keeps a Markdown table whole."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *([cell(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def table_page() -> str:
+    """All losses by family."""
+    parts = ["# Losses\n", "Every loss of the library, from the registry. `similis losses` prints the same table.\n"]
+    for family in FAMILIES:
+        rows = [
+            [f"[{e.name}]({e.name}.md)", e.summary, e.geometry, e.input, ", ".join(needs(e)) or "-", year(e.paper)]
+            for e in losses
+            if e.family == family
+        ]
+        if rows:
+            parts += [
+                f"## {family.capitalize()}\n",
+                table(["name", "what it does", "geometry", "input", "needs", "year"], rows),
+            ]
+    return "\n".join(parts)
+
+
+def loss_page(entry: LossEntry) -> str:
+    """One loss: pictures, traits, presets, docstring."""
+    module = entry.function.__module__
+    facts = [
+        ["paper", entry.paper],
+        ["original network and size", entry.network],
+        ["family", entry.family],
+        ["geometry", entry.geometry],
+        ["input", entry.input],
+        ["a pair's weight depends on", entry.weight],
+        ["needs", ", ".join(needs(entry)) or "nothing beside labels"],
+        ["mined tuples", entry.accepts or "none"],
+        ["labels", RELATIONS[entry.relation]],
+        ["cross-batch memory", "yes" if entry.memory else "no"],
+        [
+            "learns",
+            f"{', '.join(entry.learns)} (learning rate x{entry.lr_multiplier:g})" if entry.learns else "nothing",
+        ],
+        ["time, memory", f"{entry.cost.time}; {entry.cost.memory}"],
+    ]
+    parts = [f"# {entry.name}\n", f"{entry.summary}\n", table(["", ""], facts), "## Formula and options\n"]
+    parts += [f"::: {module}.{entry.function.__name__}\n", "## Forms and their forces\n"]
+    parts.append("Arrows show minus the gradient at a batch of three classes on the circle.\n")
+    for form, chosen in entry.forms.items():
+        parts.append(f"### {form}\n\n`{options(chosen) or 'defaults'}`\n")
+        parts.append(f"![forces of {entry.name}, form {form}](pictures/{entry.name}-{form}.png){{ width=520 }}\n")
+    if entry.presets:
+        rows = [
+            [
+                name,
+                f"`{options(p.options)}`" if p.options else "defaults",
+                p.miner or "-",
+                "-" if p.lr_multiplier is None else f"x{p.lr_multiplier:g}",
+                p.source,
+            ]
+            for name, p in entry.presets.items()
+        ]
+        parts += ["## Presets\n", table(["preset", "options", "miner", "learning rate", "source"], rows)]
+    if entry.space:
+        parts += ["## Search space\n", table(["option", "range"], [[k, span(v)] for k, v in entry.space.items()])]
+    if entry.exempt:
+        parts += [
+            "## Contracts it does not keep\n",
+            table(["contract", "why"], [[k, v] for k, v in entry.exempt.items()]),
+        ]
+    return "\n".join(parts)
+
+
+def miners_page() -> str:
+    """All miners with their docstrings."""
+    intro = (
+        "A miner chooses the pairs or triplets of a batch that a loss is restricted to. It sees similarities and "
+        "masks, all without gradient, and reports how many tuples it found: a run that mines nothing looks like "
+        "one that has converged. Hand its name to `similis.loss(..., miner=...)`.\n"
+    )
+    rows = [
+        [
+            f"[{m.name}](#similis.objective.miners.{m.function.__module__.rpartition('.')[2]}.{m.name})",
+            m.returns,
+            m.summary,
+            year(m.paper),
+        ]
+        for m in miners
+    ]
+    blocks = [f"::: {m.function.__module__}.{m.function.__name__}\n" for m in miners]
+    return "\n".join(["# Miners\n", intro, table(["name", "returns", "what it picks", "year"], rows), *blocks])

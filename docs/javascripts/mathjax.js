@@ -1,0 +1,9 @@
+window.MathJax = {
+  tex: {
+    inlineMath: [["\\(", "\\)"]],
+    displayMath: [["\\[", "\\]"]],
+    processEscapes: true,
+    processEnvironments: true
+  },
+  options: { ignoreHtmlClass: ".*|", processHtmlClass: "arithmatex" }
+};

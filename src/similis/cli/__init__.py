@@ -1,0 +1,90 @@
+"""The command line: a table of verbs, each a keyword-only function in its own small file.
+
+Comes in: words of a shell. Goes out: tables on the screen, files, an exit code (2 for a wrong argument).
+May import: every room, but only inside a verb's function, when it is called.
+To add a verb: write ``mine.py`` here with a function, and one line in ``VERBS``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from similis.values import SimilisError, UserError
+
+# Words of the verb -> file and function. "losses" is also a group: alone it calls its own function.
+VERBS = {
+    "losses": "losses:losses",
+    "losses show": "losses_show:show",
+    "losses draw": "losses_draw:draw",
+    "miners": "miners:miners",
+    "data show": "data:show",
+    "data check": "data:check",
+    "data pack": "data:pack",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a wrong argument ends with one sentence and exit code 2, not a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(words[0] if words else None)(words, prog_name="similis")
+    except SimilisError as error:
+        typer.echo(f"similis: {error}", err=True)
+        raise SystemExit(2 if isinstance(error, UserError) else 1) from None
+
+
+def app(first: str | None = None) -> typer.Typer:
+    """The application; with the first word of a known verb, only that verb's files are imported."""
+    made = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    made.callback()(top_level)
+    tops = dict.fromkeys(words.split()[0] for words in VERBS)
+    for top in [first] if first in tops else tops:
+        attach(made, str(top))
+    return made
+
+
+def attach(parent: typer.Typer, top: str) -> None:
+    """Add a verb, and the group of verbs below it if there are any."""
+    below = {words.partition(" ")[2]: place for words, place in VERBS.items() if words.startswith(f"{top} ")}
+    own = VERBS.get(top)
+    if not below:
+        parent.command(top)(function_at(VERBS[top]))
+        return
+    group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None)
+    if own is not None:
+        group.callback(invoke_without_command=True)(function_at(own))
+    for word, place in below.items():
+        group.command(word)(function_at(place))
+    parent.add_typer(group, name=top)
+
+
+def function_at(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - any verb's signature
+    """The function of a verb from ``file:function``."""
+    file, _, name = place.partition(":")
+    return getattr(importlib.import_module(f"similis.cli.{file}"), name)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop, if it is wanted."""
+    if wanted:
+        from similis import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def top_level(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Show it.", is_eager=True, callback=show_version)] = False,
+) -> None:
+    """Learn what similar means: losses, training, fair comparison, search."""

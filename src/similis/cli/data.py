@@ -1,0 +1,84 @@
+"""``similis data show | check | pack``: what a data set holds, what is wrong with it, its packed copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from similis.data.manifest import Manifest
+
+Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, .lance, URL, or a known name.")]
+Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
+AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts that differ from the official ones.")]
+
+
+def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False) -> None:
+    """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
+    from similis.cli.screen import console, show_table
+    from similis.data.known import counted, known, told
+    from similis.data.opening import open_data
+
+    if not source:
+        rows = [
+            (e.name, "; ".join(f"{k} {told(v)}" for k, v in e.counts.items()) or "as asked", e.summary) for e in known
+        ]
+        show_table(f"known data sets ({len(rows)})", ("name", "official counts", "what it is"), rows)
+        return
+    manifest = open_data(source, root=root, allow_counts=allow_counts)
+    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in counted(manifest).items()]
+    show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
+    console().print(f"columns      {', '.join(manifest.table.column_names)}", markup=False)
+    console().print(f"fingerprint  {manifest.fingerprint()}", markup=False)
+
+
+def spread(manifest: Manifest, part: str) -> str:
+    """Fewest, mean and most images of a class in one part."""
+    import torch
+
+    labels = manifest.labels
+    if part != "all":
+        labels = labels[torch.tensor([held == part for held in manifest.values("split")])]
+    sizes = labels.bincount()
+    sizes = sizes[sizes > 0]
+    return f"{int(sizes.min())} to {int(sizes.max())}, mean {float(sizes.float().mean()):.1f}"
+
+
+def check(
+    *,
+    source: Source,
+    root: Root = None,
+    allow_counts: AllowCounts = False,
+    smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.")] = 2,
+) -> None:
+    """Find unreadable images, tiny classes, duplicates across train and test, shared classes; exit 1 on errors."""
+    from similis.cli.screen import console, show_table
+    from similis.data.check import check_data
+    from similis.data.opening import open_data
+
+    manifest = open_data(source, root=root, allow_counts=allow_counts)
+    findings = check_data(manifest, smallest_class=smallest_class)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if findings:
+        rows = [(finding.severity, finding.kind, finding.message, finding.remedy) for finding in findings]
+        show_table(f"{manifest.name}: {len(findings)} findings", ("severity", "kind", "what", "what to do"), rows)
+    console().print(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings", markup=False)
+    if errors:
+        raise typer.Exit(1)
+
+
+def pack(
+    *,
+    source: Source,
+    out: Annotated[str, typer.Argument(help="A new folder that ends in .lance.")],
+    root: Root = None,
+    allow_counts: AllowCounts = False,
+) -> None:
+    """Pack a data set into Lance, for quick reads in any order."""
+    from similis.cli.screen import console
+    from similis.data.opening import open_data
+    from similis.data.pack import pack as write
+
+    packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
+    console().print(f"{out}: {len(packed)} images, fingerprint {packed.fingerprint()}", markup=False)

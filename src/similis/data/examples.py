@@ -1,0 +1,150 @@
+"""What can be loaded: images with their preprocessing and cache, or ready feature vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from similis.data.cache import ImageCache
+from similis.data.images import Pixels, prepare
+from similis.data.manifest import Manifest
+from similis.data.transforms import augment, draws_of, normalise, policy_of
+from similis.values import DataError, Preprocessing, UserError
+
+
+class Request(NamedTuple):
+    """One batch to fetch: rows of the manifest, policy, seed and epoch."""
+
+    rows: Tensor
+    policy: str
+    seed: int
+    epoch: int
+
+
+class Data(Protocol):
+    """What can be loaded: images, or ready feature vectors."""
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels (N,)."""
+        ...
+
+    @property
+    def forkable(self) -> bool:
+        """Whether worker processes may be forked."""
+        ...
+
+    def fetch(self, request: Request) -> Tensor:
+        """The batch as it travels between processes."""
+        ...
+
+    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
+        """The batch as the model wants it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ImageData:
+    """Images of a manifest with a network's preprocessing; ``caches`` by what a policy keeps of an image.
+
+    Build it with :func:`image_data`.
+    """
+
+    manifest: Manifest
+    preprocessing: Preprocessing
+    labels: Tensor
+    ids: Tensor
+    caches: dict[float, ImageCache]
+
+    @property
+    def forkable(self) -> bool:
+        """Whether worker processes may be forked: not with Lance."""
+        return self.manifest.source is None or self.manifest.source.forkable
+
+    def fetch(self, request: Request) -> Tensor:
+        """Prepared, cropped and flipped images (B, S, S, 3), uint8."""
+        policy, size = policy_of(request.policy), self.preprocessing.size
+        batch = np.empty((len(request.rows), size, size, 3), dtype=np.uint8)
+        for place, row in enumerate(request.rows.tolist()):
+            draws = draws_of(request.seed, request.epoch, int(self.ids[row])) if policy.crop != "centre" else ()
+            batch[place] = augment(self.prepared(row, policy.keep), policy, self.preprocessing, draws)
+        return torch.from_numpy(batch)
+
+    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
+        """Normalised images (B, 3, S, S), float32."""
+        return normalise(raw, self.preprocessing, channels_last=channels_last)
+
+    def prepared(self, row: int, keep: float) -> Pixels:
+        """The decoded and resized image of a row, from the cache if it is there."""
+        cache = self.caches.get(keep)
+        found = cache.get(row) if cache else None
+        if found is not None:
+            return found
+        wish = self.preprocessing
+        try:
+            image = prepare(
+                self.manifest.read_bytes(row), resize=wish.resize, keep=keep, interpolation=wish.interpolation
+            )
+        except (OSError, SyntaxError, ValueError) as error:  # PIL reports broken files by all three
+            path = self.manifest.values("path")[row]
+            raise DataError(
+                f"image {path!r} (row {row}) of {self.manifest.name!r} cannot be read: {error}; "
+                "find all such images with: similis data check"
+            ) from error
+        if cache:
+            cache.put(row, image)
+        return image
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureData:
+    """Ready feature vectors (N, F) in place of images, for the ``identity`` backbone."""
+
+    vectors: Tensor
+    labels: Tensor
+    forkable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or len(self.vectors) != len(self.labels):
+            raise UserError(f"want vectors (N, F) and labels (N,); given {self.vectors.shape}, {self.labels.shape}")
+
+    def fetch(self, request: Request) -> Tensor:
+        """Vectors of the rows (B, F); policies do not touch them."""
+        return self.vectors[request.rows]
+
+    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:  # noqa: ARG002
+        """The vectors as they are."""
+        return raw
+
+
+def image_data(
+    manifest: Manifest,
+    preprocessing: Preprocessing,
+    *,
+    cache_bytes: int = 0,
+    policies: tuple[str, ...] = ("resize-crop", "eval"),
+    workers: int = 0,
+) -> ImageData:
+    """Images ready to be loaded, with a cache of decoded ones.
+
+    Args:
+        manifest: the images.
+        preprocessing: what the network wants.
+        cache_bytes: budget for decoded, resized images; 0 for none. Results are the same with any budget.
+        policies: those that will be asked for; ``resize-crop`` and ``eval`` share one cache.
+        workers: number of worker processes that will share the cache.
+
+    Example:
+        >>> from similis.data.loader import Loader
+        >>> from similis.data.opening import open_data
+        >>> data = image_data(open_data("synthetic?classes=4&images=2&size=16"), Preprocessing(size=8, resize=10))
+        >>> next(Loader(data).ordered(torch.arange(8), batch_size=4)).images.shape
+        torch.Size([4, 3, 8, 8])
+    """
+    kept = {policy_of(name).keep for name in policies} if cache_bytes else set()
+    caches = {keep: ImageCache(len(manifest), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
+    return ImageData(manifest, preprocessing, manifest.labels, manifest.ids, caches)

@@ -1,0 +1,29 @@
+"""The doors to the parts that the base install does not bring, each opened on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from similis.values import MissingExtraError
+
+_EXTRAS = {"pyarrow": "vision", "PIL": "vision", "fsspec": "vision", "lance": "lance", "scipy": "study"}
+
+
+def extra(module: str) -> Any:
+    """The module of that name, or an error that names the extra which brings it.
+
+    Args:
+        module: dotted name, e.g. ``pyarrow.parquet``.
+
+    Example:
+        >>> extra("pyarrow").__name__
+        'pyarrow'
+    """
+    part = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != part:
+            raise
+        raise MissingExtraError(part, _EXTRAS[part]) from error

@@ -1,0 +1,81 @@
+"""From encoded bytes to an upright RGB array of a known size: the deterministic half of preprocessing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from similis.data.extras import extra
+
+Pixels = NDArray[np.uint8]
+Interpolation = Literal["bilinear", "bicubic"]
+_ORIENTATION = 0x0112  # the EXIF tag
+# Its values -> what makes the image upright; 1 is upright already.
+_UPRIGHT = {
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE",
+    6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90",
+}  # fmt: skip
+
+
+def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Interpolation = "bilinear") -> Pixels:
+    """Decode and resize an image, (H, W, 3), uint8.
+
+    With ``keep`` 1 the short side becomes ``resize`` exactly; with a larger one only images whose short
+    side is above keep * resize shrink to it, so that later crops still find detail. A large JPEG is
+    decoded at reduced size first, at least twice the size wanted. EXIF orientation is applied;
+    transparent images stand on white.
+
+    Args:
+        data: the encoded image.
+        resize: short side in pixels.
+        keep: see above.
+        interpolation: filter of the resize.
+    """
+    pillow = extra("PIL.Image")
+    image = pillow.open(io.BytesIO(data))
+    turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    wanted = prepared_size(image.size, resize, keep)
+    image.draft(None, (1, 1))
+    image = on_white(image)
+    if image.size != wanted:
+        image = image.resize(wanted, filter_of(interpolation))
+    if turn:
+        image = image.transpose(pillow.Transpose[turn])
+    return np.asarray(image, dtype=np.uint8)
+
+
+def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:
+    """Width and height after :func:`prepare`; the long side is rounded down."""
+    width, height = size
+    short = min(width, height)
+    target = resize if keep == 1.0 else round(keep * resize)
+    if keep != 1.0 and short <= target:
+        return size
+    if width <= height:
+        return target, max(target, target * height // width)
+    return max(target, target * width // height), target
+
+
+def on_white(image: Any) -> Any:
+    """The image as RGB; what is transparent becomes white."""
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        layered = image.convert("RGBA")
+        ground = extra("PIL.Image").new("RGBA", layered.size, "white")
+        ground.alpha_composite(layered)
+        return ground.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def resized(pixels: Pixels, side: int, interpolation: Interpolation) -> Pixels:
+    """An array as a square of the given side."""
+    image = extra("PIL.Image").fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(image.resize((side, side), filter_of(interpolation)), dtype=np.uint8)
+
+
+def filter_of(interpolation: Interpolation) -> Any:
+    """PIL's name of a filter."""
+    filters = extra("PIL.Image").Resampling
+    return filters.BICUBIC if interpolation == "bicubic" else filters.BILINEAR

@@ -1,0 +1,110 @@
+"""The loader: batches of row numbers in, Batch values out; the same bits for any number of workers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from similis.data.examples import Data, Request
+from similis.data.transforms import policy_of
+from similis.values import Batch, UserError
+
+
+class _Fetch(torch.utils.data.Dataset[Tensor]):
+    """The data as torch's loader wants it: an index is a request."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    def __getitem__(self, request: Request) -> Tensor:
+        return self.data.fetch(request)
+
+
+class _Queue:
+    """The requests of one pass; filled anew for each, while the workers live on."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self.requests)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+
+class Loader:
+    """Loads batches, in this process or in workers that live as long as the loader.
+
+    One pass at a time: a second pass ends the first. Use two loaders to validate in mid-epoch.
+
+    Args:
+        data: images or vectors.
+        workers: number of worker processes; 0 to load in this one.
+        channels_last: memory format of image batches.
+        prefetch: batches that each worker prepares ahead.
+    """
+
+    def __init__(self, data: Data, *, workers: int = 0, channels_last: bool = False, prefetch: int = 2) -> None:
+        if workers < 0:
+            raise UserError(f"workers is a number of processes, at least 0; given {workers}")
+        self.data = data
+        self.channels_last = channels_last
+        self._queue = _Queue()
+        self._workers: DataLoader[Tensor] | None = None
+        if workers:
+            options: dict[str, Any] = {"prefetch_factor": prefetch, "multiprocessing_context": context_for(data)}
+            # A generator of its own: torch's loader would otherwise draw from the global one on every pass.
+            self._workers = DataLoader(_Fetch(data), batch_size=None, sampler=self._queue, num_workers=workers,
+                                       persistent_workers=True, generator=torch.Generator(), **options)  # fmt: skip
+
+    def train(self, batches: Tensor, *, policy: str, seed: int, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch number ``start`` on.
+
+        Args:
+            batches: (batches, B) row numbers of the manifest, from a sampler (and its shard).
+            policy: name of a transform policy.
+            seed: of the augmentation.
+            epoch: number of the epoch.
+            start: where to go on after an interruption.
+        """
+        policy_of(policy)
+        return self._load([Request(rows, policy, seed, epoch) for rows in batches[start:]])
+
+    def ordered(self, rows: Tensor, *, batch_size: int) -> Iterator[Batch]:
+        """These rows in order, transformed for evaluation; the last batch may be smaller."""
+        if batch_size < 1:
+            raise UserError(f"batch_size is at least 1; given {batch_size}")
+        return self._load([Request(part, "eval", 0, 0) for part in torch.split(rows, batch_size) if len(part)])
+
+    def _load(self, requests: list[Request]) -> Iterator[Batch]:
+        labels = self.data.labels
+        self._queue.requests = requests
+        if self._workers is None:
+            fetched: Iterator[Tensor] = (self.data.fetch(request) for request in requests)
+        else:
+            fetched = iter(self._workers) if requests else iter(())
+        for request, raw in zip(requests, fetched, strict=True):
+            images = self.data.finish(raw, channels_last=self.channels_last)
+            yield Batch(images, labels[request.rows], request.rows)
+
+
+def context_for(data: Data) -> Any:
+    """How workers start: as Python does by default, but never by a fork where Lance runs its threads.
+
+    The server that then forks them has imported this file and nothing of Lance, so that a worker still
+    starts at once.
+    """
+    if data.forkable and "lance" not in sys.modules:
+        return None
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context

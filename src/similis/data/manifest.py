@@ -1,0 +1,124 @@
+"""A manifest: the list of a data set's images with their classes, and where their bytes come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from similis.data.sources import Source
+from similis.data.table import Columns, arrow
+from similis.values import DataError, UserError
+
+# What makes two manifests the same data; places on a machine are not among them.
+_IDENTITY = ("id", "path", "label", "class_name", "group", "super_class", "role", "split", "size", "sha256")
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """Images of a data set as an Arrow table, and the source of their bytes.
+
+    Columns: ``id`` (int64, kept by :meth:`select`), ``path`` (relative, or the member of an archive),
+    ``label`` (0-based, contiguous), ``class_name``; optional ``bytes``, ``group`` (photos that must not
+    answer each other: one session, one vendor), ``super_class`` (for hierarchical batches), ``role``
+    (query, gallery, both), ``split`` (train, test: an official one), ``size``, ``sha256``.
+    """
+
+    name: str
+    table: Any
+    source: Source | None = None
+
+    def __post_init__(self) -> None:
+        columns = self.table.column_names
+        if self.source is None and "bytes" not in columns:
+            raise UserError(f"manifest {self.name!r} has neither a source nor a column 'bytes'; give one of them")
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels (N,), int64."""
+        return torch.from_numpy(self.table.column("label").to_numpy().copy())
+
+    @property
+    def ids(self) -> Tensor:
+        """Ids (N,), int64: row numbers of the data set as it was opened."""
+        return torch.from_numpy(self.table.column("id").to_numpy().copy())
+
+    @property
+    def class_names(self) -> list[str]:
+        """The name of every class, in the order of the labels that occur."""
+        names = dict(zip(self.values("label"), self.values("class_name"), strict=True))
+        return [names[label] for label in sorted(names)]
+
+    def values(self, column: str) -> list[Any]:
+        """A column as a list; a column that the data set lacks is a DataError."""
+        if column not in self.table.column_names:
+            raise DataError(f"data set {self.name!r} has no column {column!r}; it has {self.table.column_names}")
+        return list(self.table.column(column).to_pylist())
+
+    def has(self, column: str) -> bool:
+        """Whether the data set states this column."""
+        return column in self.table.column_names
+
+    def numbers(self, column: str) -> Tensor:
+        """A text column as numbers 0, 1, ... in the order of its sorted values, (N,)."""
+        values = [str(value) for value in self.values(column)]
+        order = {value: number for number, value in enumerate(sorted(set(values)))}
+        return torch.tensor([order[value] for value in values])
+
+    def select(self, rows: Tensor | Sequence[int]) -> Manifest:
+        """The manifest of these rows, in this order; ids and labels stay as they are."""
+        return Manifest(self.name, self.table.take(torch.as_tensor(rows, dtype=torch.int64).numpy()), self.source)
+
+    def rows_of(self, role: str, rows: Tensor) -> Tensor:
+        """Those rows that may act as ``query`` or as ``gallery``; all of them where roles are not stated."""
+        if not self.has("role"):
+            return rows
+        roles = self.table.column("role")
+        keep = [roles[row].as_py() in (role, "both", None) for row in rows.tolist()]
+        return rows[torch.tensor(keep, dtype=torch.bool)]
+
+    def read_bytes(self, row: int) -> bytes:
+        """The encoded image of a row."""
+        if self.source is None:
+            return bytes(self.table.column("bytes")[row].as_py())
+        return self.source.read(self.table.column("id")[row].as_py(), self.table.column("path")[row].as_py())
+
+    def hashed(self) -> Manifest:
+        """The same manifest with the sha256 of every image's bytes in a column (reads everything)."""
+        digests = [hashlib.sha256(self.read_bytes(row)).hexdigest() for row in range(len(self))]
+        kept = self.table.drop_columns(["sha256"]) if self.has("sha256") else self.table
+        return Manifest(self.name, kept.append_column("sha256", [digests]), self.source)
+
+    def fingerprint(self) -> str:
+        """The sha256 of ids, relative paths, labels, names, splits and sizes (and hashes, if present).
+
+        Equal on every machine and for every source: a folder and its packed copy have one fingerprint.
+        """
+        digest = hashlib.sha256()
+        for column in _IDENTITY:
+            if self.has(column):
+                digest.update(f"\n{column}\n".encode())
+                digest.update("\0".join(map(str, self.table.column(column).to_pylist())).encode())
+        return digest.hexdigest()
+
+
+def from_columns(name: str, columns: Columns, source: Source | None = None) -> Manifest:
+    """A manifest from columns under the manifest's own names (see :func:`similis.data.table.standard`).
+
+    Example:
+        >>> m = from_columns("two", {"label": [0, 1], "class_name": ["cat", "dog"], "bytes": [b"x", b"yz"]})
+        >>> len(m), m.read_bytes(1), m.class_names
+        (2, b'yz', ['cat', 'dog'])
+    """
+    if not len(columns["label"]):
+        raise DataError(f"data set {name!r} holds no image; check the path and the file endings")
+    if "bytes" in columns and "size" not in columns:
+        columns = {**columns, "size": [len(value) for value in columns["bytes"]]}
+    return Manifest(name, arrow(columns), source)

@@ -1,0 +1,60 @@
+"""A zip archive of images: with a table beside it (``x.zip`` + ``x.tsv``), or with class folders inside."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from similis.data.extras import extra
+from similis.data.manifest import Manifest, from_columns
+from similis.data.readers.delimited import read_columns
+from similis.data.readers.folder import by_parent
+from similis.data.sources import ZipSource, is_url, open_binary
+from similis.data.table import standard
+from similis.values import DataError
+
+
+def read_archive(place: str, *, table: str | None = None) -> Manifest:
+    """A manifest from a zip archive; images are read from the archive, nothing is unpacked.
+
+    Args:
+        place: path or fsspec URL of the zip; stored (uncompressed) members are quickest.
+        table: path of its TSV or CSV; None for the file of the same name beside it, if there is one.
+
+    Example:
+        >>> read_archive("cub200_2011.zip")  # doctest: +SKIP
+    """
+    try:
+        with open_binary(place) as file, zipfile.ZipFile(file) as archive:
+            members = {entry.filename: entry.file_size for entry in archive.infolist() if not entry.is_dir()}
+    except FileNotFoundError as error:
+        raise DataError(f"no archive {place!r}") from error
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{place!r} is not a zip archive or is cut short; fetch it again") from error
+    name, source = PurePosixPath(place).stem, ZipSource(place)
+    table = table or beside(place)
+    if table is None:
+        return by_parent(name, sorted(members.items()), source, place)
+    columns = standard(read_columns(table), table)
+    missing = [path for path in columns["path"] if path not in members]
+    if missing:
+        raise DataError(f"{len(missing)} images of {table!r} are missing in {place!r}, the first is {missing[0]!r}")
+    columns["size"] = [members[path] for path in columns["path"]]
+    return from_columns(name, columns, source)
+
+
+def beside(place: str) -> str | None:
+    """The table that lies beside an archive under its name, if any."""
+    for ending in (".tsv", ".csv"):
+        table = place.removesuffix(".zip") + ending
+        if exists(table):
+            return table
+    return None
+
+
+def exists(place: str) -> bool:
+    """Whether a file or folder exists, local or behind an fsspec URL."""
+    if is_url(place):
+        system, path = extra("fsspec").core.url_to_fs(place)
+        return bool(system.exists(path))
+    return Path(place).exists()

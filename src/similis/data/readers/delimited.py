@@ -1,0 +1,72 @@
+"""A CSV or TSV file with one line per image."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path, PurePosixPath
+
+from similis.data.extras import extra
+from similis.data.manifest import Manifest, from_columns
+from similis.data.sources import FolderSource, is_url, joined, open_binary
+from similis.data.table import standard
+from similis.values import DataError
+
+
+def read_delimited(place: str, *, images: str | None = None) -> Manifest:
+    """A manifest from a CSV (comma) or TSV (tab) file with a header line.
+
+    Args:
+        place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
+        images: the folder or URL that paths are relative to; None for the table's own folder.
+
+    Example:
+        >>> read_delimited("photos.csv")  # doctest: +SKIP
+    """
+    root = images or parent(place)
+    columns = standard(read_columns(place), place)
+    columns["size"] = sizes(root, columns["path"])
+    return from_columns(PurePosixPath(place).stem, columns, FolderSource(root))
+
+
+def read_columns(place: str) -> dict[str, list[str]]:
+    """The columns of a delimited file as text; tabs separate in ``.tsv`` and ``.txt``, commas elsewhere."""
+    tabs = place.endswith((".tsv", ".txt"))
+    try:
+        with open_binary(place) as file:
+            text = bytes(file.read()).decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(f"no table {place!r}") from error
+    # Quotes are plain characters in a TSV, as in most published lists; a CSV quotes its commas.
+    lines = csv.reader(io.StringIO(text, newline=""), dialect="excel-tab" if tabs else "excel",
+                       quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)  # fmt: skip
+    rows = [row for row in lines if row]
+    if not rows:
+        raise DataError(f"{place}: the table is empty; its first line must name the columns")
+    bad = next((number for number, row in enumerate(rows) if len(row) != len(rows[0])), None)
+    if bad is not None:
+        raise DataError(f"{place}: line {bad + 1} has {len(rows[bad])} fields, the header has {len(rows[0])}")
+    return {name: [row[column] for row in rows[1:]] for column, name in enumerate(rows[0])}
+
+
+def parent(place: str) -> str:
+    """The folder of a file, local or URL."""
+    return place.rpartition("/")[0] or "."
+
+
+def sizes(root: str, paths: list[str]) -> list[int]:
+    """The size of every file; a file that is missing is an error that says how many are."""
+    found: list[int] = []
+    missing: list[str] = []
+    for path in paths:
+        try:
+            place = joined(root, path)
+            found.append(int(extra("fsspec").core.url_to_fs(place)[0].size(place)) if is_url(place)
+                         else Path(place).stat().st_size)  # fmt: skip
+        except FileNotFoundError:
+            missing.append(path)
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(paths)} images are missing below {root!r}, the first is {missing[0]!r}"
+        )
+    return found

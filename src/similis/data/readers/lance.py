@@ -1,0 +1,37 @@
+"""A Lance data set as ``similis data pack`` writes it: columns of the manifest and the images' bytes."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from similis.data.extras import extra
+from similis.data.manifest import Manifest
+from similis.data.sources import LanceSource
+from similis.values import DataError
+
+WANTED = ("id", "path", "label", "class_name", "bytes")
+
+
+def read_lance(place: str) -> Manifest:
+    """A manifest whose images are read one by one, in any order, from a Lance data set.
+
+    Args:
+        place: path or URL of the data set (a folder that ends in ``.lance``).
+
+    Example:
+        >>> read_lance("photos.lance")  # doctest: +SKIP
+    """
+    lance = extra("lance")
+    try:
+        data = lance.dataset(place)
+    except (ValueError, FileNotFoundError, OSError) as error:
+        raise DataError(f"{place!r} is not a Lance data set; write one with: similis data pack") from error
+    names = data.schema.names
+    missing = [name for name in WANTED if name not in names]
+    if missing:
+        raise DataError(f"{place!r} lacks the columns {missing}; write it with: similis data pack")
+    table = data.to_table(columns=[name for name in names if name != "bytes"])
+    stored = (table.schema.metadata or {}).get(b"similis.name", b"").decode()
+    return Manifest(
+        stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), LanceSource(place)
+    )

@@ -1,0 +1,36 @@
+"""A Parquet file with one row per image, its bytes inside or its path beside it."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from similis.data.extras import extra
+from similis.data.manifest import Manifest, from_columns
+from similis.data.readers.delimited import parent, sizes
+from similis.data.sources import FolderSource, open_binary
+from similis.data.table import standard
+from similis.values import DataError
+
+
+def read_parquet(place: str, *, images: str | None = None) -> Manifest:
+    """A manifest from a Parquet file; a column ``bytes`` wins over paths.
+
+    Args:
+        place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
+        images: the folder or URL that paths are relative to; None for the table's own folder.
+
+    Example:
+        >>> read_parquet("photos.parquet")  # doctest: +SKIP
+    """
+    try:
+        with open_binary(place) as file:
+            table = extra("pyarrow.parquet").read_table(file)
+    except FileNotFoundError as error:
+        raise DataError(f"no table {place!r}") from error
+    columns = standard(table.to_pydict(), place)
+    name = PurePosixPath(place).stem
+    if "bytes" in columns:
+        return from_columns(name, columns)
+    root = images or parent(place)
+    columns["size"] = sizes(root, columns["path"])
+    return from_columns(name, columns, FolderSource(root))

@@ -1,0 +1,59 @@
+"""Balanced batches: P classes with K images each."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from similis.data.draws import generator_of
+from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler
+from similis.data.slots import allot, deal, grouped, spread
+from similis.values import UserError
+
+
+@register_sampler
+def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_class: int = 5) -> Tensor:
+    """P = B / K different classes in every batch, K images of each.
+
+    Images of a class are drawn without replacement over the epoch; a class with fewer than K shows all
+    of them and repeats some. Every class comes, and every image as far as floor(N / B) batches reach:
+    what is left out is the least possible and changes with the epoch. Where the batches have fewer places
+    than there are classes, each epoch draws its classes at random. Images of a class stand together.
+
+    Args:
+        labels: (N,) class ids.
+        batch_size: B, a multiple of K.
+        seed: of the run.
+        epoch: number of the epoch; batches are a pure function of these arguments.
+        per_class: K; 2 for N-pair, 5 in the thesis.
+
+    Shapes: labels (N,) -> (floor(N / B), B).
+
+    When to use: with every loss that compares samples with samples.
+
+    Example:
+        >>> import torch
+        >>> labels = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
+        >>> labels[balanced(labels, batch_size=4, seed=0, epoch=0, per_class=2)][:, ::2].shape
+        torch.Size([2, 2])
+    """
+    batches = number_of_batches(len(labels), batch_size)
+    groups = grouped(labels.numpy())
+    classes = classes_per_batch(batch_size, per_class, len(groups.sizes))
+    generator = generator_of(seed, SAMPLING, epoch)
+    given = allot(groups.sizes, per_class, batches, batches * classes, generator)
+    places = spread(given, batches, generator).reshape(-1)
+    rows = deal(places, groups, per_class, generator)
+    return as_batches(rows.reshape(batches, batch_size))
+
+
+def classes_per_batch(batch_size: int, per_class: int, classes: int) -> int:
+    """P = B / K, if it is whole and not more than there are classes."""
+    if per_class < 1 or batch_size % per_class:
+        raise UserError(f"batch_size must be a multiple of per_class; given {batch_size} and {per_class}")
+    wanted = batch_size // per_class
+    if wanted > classes:
+        raise UserError(
+            f"a batch of {batch_size} with {per_class} of each class wants {wanted} classes, there are {classes}; "
+            f"choose batch_size <= {classes * per_class} or a larger per_class"
+        )
+    return wanted

@@ -1,0 +1,165 @@
+"""Splits: which classes train, which validate, which test; disjoint by construction and fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from similis.data.draws import generator_of
+from similis.data.manifest import Manifest
+from similis.values import DataError, UserError
+
+Protocol = Literal["default", "fixed-validation", "cross-validation"]
+Ints = NDArray[np.int64]
+PROTOCOLS: tuple[str, ...] = ("default", "fixed-validation", "cross-validation")
+_TEST_STREAM, _VALIDATION_STREAM = 1, 2  # separate draws: the test classes do not move with the protocol
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of a manifest for training, validation and test, and the hash of that division.
+
+    ``validation`` is empty under the protocol ``default``, which selects on the test classes.
+    """
+
+    name: str
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+    fingerprint: str
+
+
+def split_data(
+    manifest: Manifest,
+    *,
+    protocol: Protocol = "fixed-validation",
+    seed: int = 0,
+    validation_share: float = 0.1,
+    folds: int = 10,
+    fold: int = 0,
+    test_share: float = 0.5,
+) -> Split:
+    """Divide a data set by classes: no class is in two parts.
+
+    Test classes are the official ones where the data set states them; otherwise a random share of the
+    classes, drawn by the seed alone, so that every protocol has the same test classes.
+
+    Args:
+        manifest: what to divide.
+        protocol: ``default`` (all training classes train, nothing validates), ``fixed-validation`` (a random
+            share of the training classes validates), ``cross-validation`` (fold number ``fold`` validates).
+        seed: of the draws.
+        validation_share: share of the training classes that validate, at least one class.
+        folds: number of folds; fold sizes differ by at most one class.
+        fold: the fold that validates, 0 to folds - 1.
+        test_share: share of all classes that test, where there is no official split.
+
+    Example:
+        >>> from similis.data.opening import open_data
+        >>> split = split_data(open_data("synthetic?classes=20&images=2&size=8"))
+        >>> len(split.train), len(split.validation), len(split.test)
+        (18, 2, 20)
+    """
+    labels = manifest.labels.numpy()
+    train, test = tested_classes(manifest, labels, seed, test_share)
+    validation = validation_classes(train, protocol, seed=seed, share=validation_share, folds=folds, fold=fold)
+    rest = np.setdiff1d(train, validation)
+    if not len(rest):
+        raise DataError(f"{len(train)} training classes are too few for {protocol}: nothing is left to train on")
+    parts = [torch.from_numpy(np.flatnonzero(np.isin(labels, part))) for part in (rest, validation, test)]
+    name = f"{protocol}-{fold + 1}-of-{folds}" if protocol == "cross-validation" else protocol
+    return Split(name, parts[0], parts[1], parts[2], fingerprint(manifest, parts))
+
+
+def cross_validation(manifest: Manifest, *, folds: int = 10, seed: int = 0, test_share: float = 0.5) -> list[Split]:
+    """All folds over the training classes: every training class validates exactly once.
+
+    Args:
+        manifest: what to divide.
+        folds: number of folds.
+        seed: of the draws.
+        test_share: see :func:`split_data`.
+
+    Example:
+        >>> from similis.data.opening import open_data
+        >>> [len(s.validation) for s in cross_validation(open_data("synthetic?classes=8&images=1&size=8"), folds=4)]
+        [1, 1, 1, 1]
+    """
+    return [
+        split_data(manifest, protocol="cross-validation", seed=seed, folds=folds, fold=fold, test_share=test_share)
+        for fold in range(folds)
+    ]
+
+
+def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) -> tuple[Ints, Ints]:
+    """Training and test classes: official if stated, otherwise drawn."""
+    if manifest.has("split"):
+        is_test = np.array([part == "test" for part in manifest.values("split")])
+        train, test = np.unique(labels[~is_test]), np.unique(labels[is_test])
+        shared = np.intersect1d(train, test)
+        if len(shared):
+            raise DataError(
+                f"{len(shared)} classes of {manifest.name!r} are in train and in test (first: label {shared[0]}); "
+                "a metric is tested on unseen classes: drop the column 'split' to have the classes divided by a seed"
+            )
+        return train, test
+    if not 0.0 <= share < 1.0:
+        raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
+    classes = shuffled(np.unique(labels), seed, _TEST_STREAM)
+    number = round(share * len(classes)) if share else 0
+    number = min(max(number, 1 if share else 0), len(classes) - 1)
+    return np.sort(classes[number:]), np.sort(classes[:number])
+
+
+def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: float, folds: int, fold: int) -> Ints:
+    """The training classes that validate under a protocol."""
+    if protocol not in PROTOCOLS:
+        raise UserError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
+    if protocol == "default":
+        return train[:0]
+    order = shuffled(train, seed, _VALIDATION_STREAM)
+    if protocol == "fixed-validation":
+        if not 0.0 < share < 1.0:
+            raise UserError(f"validation_share lies between 0 and 1; given {share}")
+        return np.sort(order[: max(1, round(share * len(train)))])
+    if not 2 <= folds <= len(train) or not 0 <= fold < folds:
+        raise UserError(
+            f"{len(train)} training classes allow 2 to {len(train)} folds, fold 0 to folds - 1; given {folds}, {fold}"
+        )
+    return np.sort(np.array_split(order, folds)[fold])
+
+
+def shuffled(classes: Ints, seed: int, stream: int) -> Ints:
+    """Classes in a random order that depends on seed and stream only."""
+    order = np.argsort(generator_of(seed, stream).random(len(classes)), kind="stable")
+    return np.asarray(classes[order])
+
+
+def fingerprint(manifest: Manifest, parts: list[Tensor]) -> str:
+    """Hash of the data's fingerprint and of the ids in every part."""
+    digest = hashlib.sha256(manifest.fingerprint().encode())
+    ids = manifest.ids
+    for part in parts:
+        digest.update(b"|" + np.ascontiguousarray(ids[part].numpy().astype("<i8")).tobytes())
+    return digest.hexdigest()
+
+
+def class_numbers(labels: Tensor, rows: Tensor) -> Tensor:
+    """Label -> 0, 1, ... over the classes that occur in these rows, -1 for the others, (max label + 1,).
+
+    Losses that learn a vector for each class want the training classes without gaps.
+
+    Example:
+        >>> class_numbers(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 3]))
+        tensor([ 0, -1,  1])
+    """
+    numbers = torch.full((int(labels.max()) + 1,), -1, dtype=torch.int64)
+    present = torch.unique(labels[rows])
+    numbers[present] = torch.arange(len(present))
+    return numbers

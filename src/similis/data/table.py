@@ -1,0 +1,99 @@
+"""The table of a manifest: from columns with many possible names to one Arrow schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from similis.data.extras import extra
+from similis.values import DataError
+
+# Column of the manifest -> names it goes by in tables found in the wild, first match wins.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "path": ("path", "file", "filename", "image", "image_path"),
+    "bytes": ("bytes", "image_bytes"),
+    "class": ("label", "class_id", "class", "target"),
+    "class_name": ("class_name", "name"),
+    "split": ("dml_split", "split"),
+    "role": ("role",),
+    "group": ("group",),
+    "super_class": ("super_class", "coarse_name", "super_class_id"),
+}
+SPLITS = ("train", "test")
+ROLES = ("query", "gallery", "both")
+Columns = Mapping[str, Sequence[Any]]
+
+
+def standard(columns: Columns, where: str) -> dict[str, list[Any]]:
+    """Columns under the manifest's names, with labels 0-based and contiguous.
+
+    Labels follow the order of the class ids (as numbers where they are numbers, as text otherwise).
+
+    Args:
+        columns: column name -> values, all of one length.
+        where: the file they come from, for messages.
+
+    Example:
+        >>> standard({"file": ["a.png", "b.png"], "class_id": ["7", "3"]}, "t.csv")["label"]
+        [1, 0]
+    """
+    found = {}
+    for name, aliases in ALIASES.items():
+        key = next((alias for alias in aliases if alias in columns), None)
+        if key is not None:
+            found[name] = list(columns[key])
+    if "path" not in found and "bytes" not in found:
+        raise DataError(f"{where}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}")
+    classes = found.pop("class", found.get("class_name"))
+    if classes is None:
+        raise DataError(f"{where}: no column for the class; have {sorted(columns)}, want one of {ALIASES['class']}")
+    missing = [row for row, value in enumerate(classes) if value is None or value == ""]
+    if missing:
+        raise DataError(
+            f"{where}: {len(missing)} rows have no class, the first is row {missing[0]}; fill or remove them"
+        )
+    found["label"] = numbered(classes)
+    found.setdefault("class_name", [str(value) for value in classes])
+    for name, allowed in (("split", SPLITS), ("role", ROLES)):
+        check_words(found.get(name), name, allowed, where)
+    return found
+
+
+def numbered(classes: Sequence[Any]) -> list[int]:
+    """Class ids as labels 0, 1, ... in the order of the ids."""
+    try:
+        values: list[Any] = [int(value) for value in classes]
+    except (TypeError, ValueError):
+        values = [str(value) for value in classes]
+    order = {value: label for label, value in enumerate(sorted(set(values)))}
+    return [order[value] for value in values]
+
+
+def check_words(values: Sequence[Any] | None, name: str, allowed: tuple[str, ...], where: str) -> None:
+    """Raise unless every value is one of the allowed words."""
+    wrong = sorted({str(value) for value in values or ()} - set(allowed))
+    if wrong:
+        raise DataError(
+            f"{where}: column {name!r} holds {wrong[:3]}, allowed are {list(allowed)}; "
+            "rename the values, or rename the column to have it ignored"
+        )
+
+
+def arrow(columns: Columns) -> Any:
+    """An Arrow table in the manifest's schema; ids are row numbers unless given."""
+    pa = extra("pyarrow")
+    rows = len(columns["label"])
+    types = {
+        "id": pa.int64(), "path": pa.string(), "bytes": pa.large_binary(), "label": pa.int64(),
+        "class_name": pa.string(), "group": pa.string(), "super_class": pa.string(), "role": pa.string(),
+        "split": pa.string(), "size": pa.int64(), "sha256": pa.string(),
+    }  # fmt: skip
+    filled: dict[str, Any] = {"id": range(rows), "path": [f"row-{row}" for row in range(rows)], **columns}
+    arrays = {name: pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)
+              for name, kind in types.items() if name in filled}  # fmt: skip
+    return pa.table(arrays)
+
+
+def text(values: Sequence[Any]) -> list[str | None]:
+    """Values as text; what is missing stays missing."""
+    return [None if value is None else str(value) for value in values]

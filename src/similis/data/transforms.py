@@ -1,0 +1,164 @@
+"""Transforms: named policies as data, augmentation as a pure function of (seed, epoch, image id)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from similis.data.draws import generator_of
+from similis.data.images import Pixels, resized
+from similis.registry import unknown
+from similis.values import Preprocessing, UserError
+
+_TRIES = 10
+_DRAWS = 3 + 2 * _TRIES
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is done to an image between decoding and normalisation.
+
+    Attributes:
+        name: its name in specs.
+        crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``centre``.
+        flip: mirror half of the images.
+        keep: short side kept for the crop, as a multiple of ``Preprocessing.resize``; 1 is exact.
+        scale: range of the area of a ``resized`` crop, as a share of the image.
+        ratio: range of its width to height.
+    """
+
+    name: str
+    crop: Literal["random", "resized", "centre"]
+    flip: bool
+    keep: float = 1.0
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+
+# An area of 8 % has a side of 0.28: kept at four times the resize, even that crop is not enlarged.
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        Policy("resize-crop", crop="random", flip=True),
+        Policy("random-resized", crop="resized", flip=True, keep=4.0),
+        Policy("eval", crop="centre", flip=False),
+    )
+}
+
+
+def policy_of(name: str) -> Policy:
+    """The policy of that name; an unknown one is answered with the nearest.
+
+    Example:
+        >>> policy_of("resize-crop").crop
+        'random'
+    """
+    if name not in POLICIES:
+        raise UserError(unknown("transform policy", name, POLICIES))
+    return POLICIES[name]
+
+
+def draws_of(seed: int, epoch: int, image: int) -> list[float]:
+    """Uniform numbers in [0, 1) that belong to one image in one epoch, whoever asks and in any order.
+
+    Example:
+        >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)
+        (True, False)
+    """
+    return list(generator_of(seed, image, epoch).random(_DRAWS).tolist())
+
+
+def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:
+    """Crop and flip a prepared image, (H, W, 3) -> (S, S, 3), uint8.
+
+    Args:
+        pixels: what :func:`similis.data.images.prepare` gave with the policy's ``keep``.
+        policy: what to do.
+        preprocessing: S and the filter.
+        draws: numbers of :func:`draws_of`; not used by ``centre``.
+    """
+    size = preprocessing.size
+    height, width = pixels.shape[:2]
+    if policy.crop == "resized":
+        top, left, high, wide = random_area(height, width, policy, draws)
+        part = resized(pixels[top : top + high, left : left + wide], size, preprocessing.interpolation)
+    else:
+        if min(height, width) < size:
+            raise UserError(f"resize={preprocessing.resize} is below the crop size={size}; resize to at least the crop")
+        down, right = height - size, width - size
+        centre = policy.crop == "centre"
+        top, left = (round(down / 2), round(right / 2)) if centre else (place(draws[1], down), place(draws[2], right))
+        part = pixels[top : top + size, left : left + size]
+    return part[:, ::-1] if policy.flip and draws[0] < 0.5 else part
+
+
+def place(draw: float, room: int) -> int:
+    """A uniform whole number from 0 to room."""
+    return min(int(draw * (room + 1)), room)
+
+
+def random_area(height: int, width: int, policy: Policy, draws: Sequence[float]) -> tuple[int, int, int, int]:
+    """Top, left, height and width of a random area; ten tries, then the largest central one allowed."""
+    low, high = policy.scale
+    thin, broad = (math.log(bound) for bound in policy.ratio)
+    for attempt in range(_TRIES):
+        area = height * width * (low + (high - low) * draws[3 + 2 * attempt])
+        ratio = math.exp(thin + (broad - thin) * draws[4 + 2 * attempt])
+        wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < wide <= width and 0 < tall <= height:
+            return place(draws[1], height - tall), place(draws[2], width - wide), tall, wide
+    wide = min(width, round(height * policy.ratio[1]))
+    tall = min(height, round(width / policy.ratio[0]))
+    return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+def normalise(pixels: Tensor, preprocessing: Preprocessing, *, channels_last: bool = False) -> Tensor:
+    """Pixels to what the network wants: channel order, ``top`` for white, minus mean, over std.
+
+    Args:
+        pixels: (B, S, S, 3) uint8, RGB.
+        preprocessing: the network's wish; mean and std in its own channel order.
+        channels_last: memory format of the result.
+
+    Shapes: (B, S, S, 3) -> (B, 3, S, S), float32.
+
+    Example:
+        >>> white = torch.full((1, 2, 2, 3), 255, dtype=torch.uint8)
+        >>> normalise(white, Preprocessing(mean=(0.5, 0.0, 0.0), std=(0.5, 1.0, 2.0)))[0, :, 0, 0]
+        tensor([1.0000, 1.0000, 0.5000])
+    """
+    batch, height, width, _ = pixels.shape
+    order = pixels.flip(-1) if preprocessing.channels == "bgr" else pixels
+    # Whole lines of pixels against mean and std repeated along a line: an inner axis of three would be slow.
+    values = order.reshape(batch * height, width * 3).to(torch.float32)
+    if preprocessing.top != 255.0:
+        values = values.div_(255.0)
+        if preprocessing.top != 1.0:
+            values = values.mul_(preprocessing.top)
+    mean, std = (torch.tensor(part).repeat(width) for part in (preprocessing.mean, preprocessing.std))
+    values = values.sub_(mean).div_(std).view(batch, height, width, 3).permute(0, 3, 1, 2)
+    return values.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+
+
+def at_scales(preprocessing: Preprocessing, scales: Sequence[float]) -> tuple[Preprocessing, ...]:
+    """The preprocessing at several sizes, for embeddings that are averaged over scales.
+
+    Sizes are rounded to multiples of 32 pixels, the total stride of most networks.
+
+    Example:
+        >>> [p.size for p in at_scales(Preprocessing(), (0.7, 1.0, 1.4))]
+        [160, 224, 320]
+    """
+    if not scales or min(scales) <= 0:
+        raise UserError(f"scales are positive numbers, at least one; given {tuple(scales)}")
+    scaled = []
+    for scale in scales:
+        size = preprocessing.size if scale == 1.0 else max(32, 32 * round(preprocessing.size * scale / 32))
+        resize = round(preprocessing.resize * size / preprocessing.size)
+        scaled.append(replace(preprocessing, size=size, resize=resize))
+    return tuple(scaled)

@@ -1,0 +1,95 @@
+"""The formula of a docstring: as TeX, and in the part of TeX that matplotlib can draw."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+# TeX that matplotlib's mathematics does not know -> what says the same. Order matters.
+PLAINER = (
+    (r"\\t?frac\b", r"\\dfrac"),
+    (r"\\(?:Bigg|bigg|Big|big)[lrm]?\b\s*", ""),
+    (r"\\(?:lVert|rVert|Vert)\b", r"\\|"),
+    (r"\\(?:lvert|rvert|vert)\b", "|"),
+    (r"\\(?:operatorname\*?|text|mathrm|textrm|mathop)\{([^{}]*)\}", r"\\mathrm{\1}"),
+    (r"\\(?:limits|nolimits|displaystyle|nonumber)\b", ""),
+    (r"\\(?:begin|end)\{[a-z]*\*?\}", ""),
+    (r"\\ne\b(?!q)", r"\\neq"),
+    (r"\\(?:le|leqslant)\b", r"\\leq"),
+    (r"\\(?:ge|geqslant)\b", r"\\geq"),
+    (r"\\lbrace\b", r"\\{"),
+    (r"\\rbrace\b", r"\\}"),
+    (r"\\[!]", ""),
+    (r"(?<!\\)&", ""),
+)
+
+LONG = 100  # characters of TeX that fit one line of a picture at a readable size
+
+
+def formula_of(function: Callable[..., Any]) -> str:
+    """The first ``.. math::`` block of a docstring, lines joined; empty if there is none.
+
+    Example:
+        >>> def half(x):
+        ...     '''Half of x.
+        ...
+        ...     .. math:: x / 2
+        ...     '''
+        >>> formula_of(half)
+        'x / 2'
+    """
+    found = re.search(r"\.\. math::[ \t]*(.*(?:\n(?:[ \t]+.*)?)*)", inspect.getdoc(function) or "")
+    return " ".join(found.group(1).split()) if found else ""
+
+
+def formula_of_form(function: Callable[..., Any], form: str) -> str:
+    """The formula that a docstring gives right after the form's name, else its first formula."""
+    found = re.search(rf"``{re.escape(form)}``[^`()]{{0,120}}:math:`([^`]{{13,}})`", inspect.getdoc(function) or "")
+    return " ".join(found.group(1).split()) if found else formula_of(function)
+
+
+def description_of(function: Callable[..., Any]) -> str:
+    """The docstring between its first line and its arguments, where a table stands for a formula.
+
+    Example:
+        >>> description_of(description_of)[:20]
+        ''
+    """
+    body = (inspect.getdoc(function) or "").partition("\n")[2]
+    return re.split(r"^(?:Args|Example|Shapes?|When to use):", body, maxsplit=1, flags=re.M)[0].strip()
+
+
+def drawable(formula: str) -> list[str]:
+    r"""The formula as lines that matplotlib draws, ``$...$`` each; none if one of them cannot be drawn.
+
+    Example:
+        >>> drawable(r"a \ne b")
+        ['$a \\neq b$']
+    """
+    from matplotlib.mathtext import MathTextParser
+
+    formula = re.sub(r"\\(?:text|mathrm|textrm)\{[^{}]*\}", lambda words: words.group(0).replace(" ", "\\ "), formula)
+    for pattern, plain in PLAINER:
+        formula = re.sub(pattern, plain, formula)
+    lines = [f"${line}$" for line in broken(formula)]
+    parser = MathTextParser("agg")
+    try:
+        for line in lines:
+            parser.parse(line)
+    except ValueError:
+        return []
+    return lines
+
+
+def broken(formula: str) -> list[str]:
+    """At most two lines: broken where the formula breaks its lines or, if it is long, at a wide space."""
+    lines = [line.strip() for line in re.split(r"\\\\(?:\[\w*\])?", formula) if line.strip()]
+    wide = r"\\q?quad\b"
+    if len(lines) == 1 and len(formula) > LONG:
+        parts = [part.strip(" ,") for part in re.split(wide, formula) if part.strip(" ,")]
+        cuts = range(1, len(parts))
+        best = min(cuts, key=lambda cut: max(len(" ".join(parts[:cut])), len(" ".join(parts[cut:]))), default=0)
+        lines = [r", \quad ".join(part) for part in (parts[:best], parts[best:]) if part]
+    return [re.sub(wide, r"\\;\\;", line) for line in lines]

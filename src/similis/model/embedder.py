@@ -1,0 +1,141 @@
+"""The model: backbone, pooling, optional layer norm, linear head, optional l2 normalisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from similis.model.backbone import Backbone
+from similis.model.initial import initialised
+from similis.model.pooling import Pooling
+from similis.values import Preprocessing, UserError
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+class Embedder(nn.Module):
+    """Images (B, 3, H, W) to embeddings (B, D).
+
+    Args:
+        backbone: the network up to its map of features.
+        pooling: name of the pooling; without meaning for a backbone that returns vectors.
+        dim: D, the size of the head's output; 0 for no head, then D is the number of features.
+        layer_norm: standardise the pooled features of each sample before the head, without learned scale.
+        freeze_batch_norm: batch norms of the backbone stay in evaluation mode and are not trained.
+        normalise: put embeddings on the unit sphere; the loss declares whether it wants that.
+        generator: where the head's start comes from.
+
+    Example:
+        >>> from similis.model.build import build_embedder
+        >>> model = build_embedder(backbone="small_conv", dim=64)
+        >>> model(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 64])
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        pooling: str = "gap+gmp",
+        dim: int = 512,
+        layer_norm: bool = False,
+        freeze_batch_norm: bool = False,
+        normalise: bool = True,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        if dim < 0:
+            raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
+        size = backbone.features
+        self.backbone = backbone
+        self.pooling = Pooling(pooling) if backbone.preprocessing is not None else None
+        self.norm = nn.LayerNorm(size, elementwise_affine=False) if layer_norm else None
+        self.head = initialised(lambda: nn.Linear(size, dim), generator) if dim else None
+        self.dim = dim or size
+        self.normalise = normalise
+        self.freeze_batch_norm = freeze_batch_norm
+        self._backbone_frozen = False
+        if freeze_batch_norm:
+            for layer in self._batch_norms():
+                layer.requires_grad_(False)
+        # Remembered by name: freezing the backbone for a while must not wake what is never trained.
+        self._trained = tuple(name for name, p in backbone.named_parameters() if p.requires_grad)
+        self.train()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W), or vectors (B, F) for the identity backbone -> (B, D)."""
+        return self.embed_features(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """The backbone's map (B, F, h, w); without a graph while the backbone is frozen."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self._backbone_frozen):
+            features: Tensor = self.backbone(images)
+        return features
+
+    def embed_features(self, features: Tensor) -> Tensor:
+        """Everything behind the backbone: a map (B, F, h, w), or pooled vectors (B, F) -> (B, D)."""
+        if self.pooling is not None and features.ndim == 4:
+            features = self.pooling(features)
+        if features.ndim != 2 or features.shape[1] != self.backbone.features:
+            raise UserError(
+                f"features have shape {tuple(features.shape)}; this model takes (B, {self.backbone.features}) "
+                f"or a map (B, {self.backbone.features}, h, w)"
+            )
+        vectors = features if self.norm is None else self.norm(features)
+        vectors = vectors if self.head is None else self.head(vectors)
+        # A cosine of half precision has three digits; neighbours are closer than that.
+        vectors = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+        return functional.normalize(vectors, dim=1, eps=1e-12) if self.normalise else vectors
+
+    @torch.no_grad()
+    def cacheable_features(self, images: Tensor) -> Tensor:
+        """What a frozen backbone gives and :meth:`embed_features` takes, as small as it may be kept.
+
+        Pooled vectors (B, F) if the pooling learns nothing, the whole map for ``gem``.
+        """
+        features = self.features(images)
+        if self.pooling is None or self.pooling.power is not None:
+            return features
+        pooled: Tensor = self.pooling(features)
+        return pooled
+
+    def freeze_backbone(self, frozen: bool = True) -> None:
+        """Stop (or resume) training the backbone: no gradients, evaluation mode, no graph kept."""
+        self._backbone_frozen = frozen
+        for parameter in self.backbone_parameters:
+            parameter.requires_grad_(not frozen)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Embedder:
+        """Training mode, except for what is frozen."""
+        super().train(mode)
+        if self._backbone_frozen:
+            self.backbone.eval()
+        elif self.freeze_batch_norm:
+            for layer in self._batch_norms():
+                layer.eval()
+        return self
+
+    def _batch_norms(self) -> list[nn.Module]:
+        return [layer for layer in self.backbone.modules() if isinstance(layer, BATCH_NORMS)]
+
+    @property
+    def backbone_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the backbone that are meant to be trained, also while it is frozen."""
+        return [self.backbone.get_parameter(name) for name in self._trained]
+
+    @property
+    def head_parameters(self) -> list[nn.Parameter]:
+        """Parameters behind the backbone: of the pooling and of the head."""
+        return [p for part in (self.pooling, self.head) if part is not None for p in part.parameters()]
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What the backbone wants done to an image; None if it takes vectors."""
+        return self.backbone.preprocessing
+
+    @property
+    def weights_hash(self) -> str | None:
+        """Hash of the weights that the backbone was given; None if it started from the seed."""
+        return None if self.backbone.loaded is None else self.backbone.loaded.sha256

@@ -1,0 +1,86 @@
+"""Choosing columns of rows: the small vector steps that miners are made of.
+
+Miners work on a similarity matrix (B, M) with masks of positives and negatives. Draws come from a
+generator of the processor, whatever device the matrix is on, so that they are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from similis.values import Triplets
+
+INF = float("inf")
+
+
+def seeded(generator: torch.Generator | None) -> torch.Generator:
+    """The generator given, or a new one of seed 0: never the global state."""
+    return torch.Generator().manual_seed(0) if generator is None else generator
+
+
+def pair_list(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column numbers (T,), (T,) of the true entries, row by row."""
+    rows, columns = mask.nonzero(as_tuple=True)
+    return rows, columns
+
+
+def expanded(anchors: Tensor, positives: Tensor, allowed: Tensor) -> Triplets:
+    """Every triplet of pair t, (anchors[t], positives[t]), with the columns of ``allowed`` (T, M)."""
+    pair, negatives = pair_list(allowed)
+    return Triplets(anchors[pair], positives[pair], negatives)
+
+
+def first_largest(values: Tensor, mask: Tensor) -> Tensor:
+    """(B,) column of the largest value where ``mask`` holds, the lowest of equal ones; any column if it never does."""
+    if not values.shape[1]:
+        return torch.zeros(len(values), dtype=torch.int64, device=values.device)
+    return torch.where(mask, values, -INF).argmax(1)
+
+
+def first_below(values: Tensor, mask: Tensor, anchors: Tensor, bounds: Tensor) -> Tensor:
+    """(T,) column of row ``anchors[t]`` with the largest value strictly below ``bounds[t]``; -1 if there is none.
+
+    Each row is sorted once and searched for all of its bounds. Anchors must be in rising order.
+
+    Args:
+        values: (B, M).
+        mask: (B, M), the columns that may be chosen.
+        anchors: (T,).
+        bounds: (T,).
+    """
+    falling, order = torch.where(mask, -values, INF).sort(dim=1, stable=True)  # equal values: lowest column first
+    slots, real = slots_of(anchors, len(values))
+    asked = torch.full(slots.shape, INF, dtype=values.dtype, device=values.device)
+    asked[real] = -bounds
+    place = torch.searchsorted(falling, asked, right=True)[real]
+    found = place < mask.sum(1)[anchors]
+    column = order[anchors, place.clamp(max=max(values.shape[1] - 1, 0))]
+    return torch.where(found, column, -1)
+
+
+def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator) -> Tensor:
+    """(T,) a column of row ``anchors[t]``, drawn with replacement in proportion to its weight.
+
+    Args:
+        weights: (B, M), at least 0; a row that is drawn from has one above 0.
+        anchors: (T,) in rising order.
+        generator: of the processor.
+    """
+    sums = weights.double().cumsum(1)
+    slots, real = slots_of(anchors, len(weights))
+    chance = torch.rand(slots.shape, generator=generator, dtype=torch.float64).to(weights.device)
+    if not slots.numel():
+        return torch.zeros_like(anchors)
+    whole = sums[:, -1:]
+    target = torch.minimum(chance * whole, torch.nextafter(whole, torch.zeros_like(whole)))
+    # The first sum above the target belongs to a column of weight above 0: others do not raise the sum.
+    return torch.searchsorted(sums, target, right=True)[real]
+
+
+def slots_of(anchors: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """(B, n) numbers of the slots and which are taken, n the most entries that one row has in ``anchors``."""
+    size = torch.bincount(anchors, minlength=rows)
+    width = int(size.max()) if rows else 0
+    slots = torch.arange(width, device=anchors.device).expand(rows, width)
+    return slots, slots < size[:, None]

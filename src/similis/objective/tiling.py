@@ -1,0 +1,70 @@
+"""When a comparison is computed in tiles, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import torch
+
+DENSE_LIMIT = 2**22  # similarities: above, a dense matrix and what autograd keeps of it cost 100 MB and more
+TILE_SIZE = 2**19  # numbers of a tile: two megabytes, what a core's second cache holds
+TILE_COLUMNS = 2048
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Rows and columns of a tile; None as a tiling means one dense matrix."""
+
+    rows: int
+    columns: int
+
+
+_chosen: ContextVar[Tiling | str | None] = ContextVar("tiling", default="rule")
+
+
+def tiling_of(rows: int, columns: int, depth: int = 1) -> Tiling | None:
+    """The tiling of a comparison: none up to ``DENSE_LIMIT`` similarities or inside a compiled graph.
+
+    Args:
+        rows: number of rows.
+        columns: number of columns of all blocks.
+        depth: numbers behind one similarity (vectors of a class, positives of an anchor).
+    """
+    if torch.compiler.is_compiling():
+        return None
+    chosen = _chosen.get()
+    if not isinstance(chosen, str):
+        return chosen
+    if rows * columns * depth <= DENSE_LIMIT:
+        return None
+    wide = max(1, min(columns, TILE_COLUMNS // depth))
+    return Tiling(max(1, min(rows, TILE_SIZE // (wide * depth))), wide)
+
+
+@contextmanager
+def tiles(rows: int, columns: int) -> Iterator[None]:
+    """Compute every loss inside in tiles of this size.
+
+    Example:
+        >>> from similis.objective.tiling import tiles
+        >>> with tiles(64, 128):
+        ...     pass
+    """
+    token = _chosen.set(Tiling(rows, columns))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+@contextmanager
+def dense() -> Iterator[None]:
+    """Compute every loss inside as one dense matrix."""
+    token = _chosen.set(None)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)

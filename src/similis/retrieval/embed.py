@@ -1,0 +1,115 @@
+"""Embed a data set: a bare forward for each batch, results in the order of the data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from similis.values import Batch, DataError, Embedded, UserError
+
+
+def embed(
+    model: Callable[[Tensor], Tensor],
+    batches: Iterable[Batch],
+    *,
+    count: int | None = None,
+    device: torch.device | str | None = None,
+) -> Embedded:
+    """Vectors of all images, sorted by id, so that the order of loading leaves no trace.
+
+    A module runs in evaluation mode and inference mode; afterwards every part of it is back in the mode it was in
+    (frozen batch norm stays frozen). The result lies on the CPU and may be used under autograd.
+
+    Args:
+        model: images (B, ...) -> vectors (B, D).
+        batches: images, labels, ids; each id once.
+        count: number of images, if known: the result is allocated once and filled, and a missing image is an
+            error. None collects the batches and joins them, which needs twice the memory for a moment.
+        device: where the model lives; None leaves the images where they are.
+
+    Shapes: vectors (N, D), float32 (or float64 if the model says so), labels (N,), ids (N,).
+
+    Example:
+        >>> batch = Batch(torch.ones(2, 3), torch.tensor([7, 8]), torch.tensor([1, 0]))
+        >>> embed(torch.nn.Identity(), [batch], count=2).labels.tolist()
+        [8, 7]
+    """
+    parts = _forward(model, batches, device)
+    vectors, labels, ids = _joined(parts) if count is None else _filled(parts, count)
+    rising, order = ids.sort(stable=True)
+    twice = (rising[1:] == rising[:-1]).nonzero().flatten()
+    if len(twice):
+        raise DataError(
+            f"{len(twice)} ids came more than once, first {int(rising[twice[0]])}; "
+            "embed each image once: use a sampler in sequence, without padding of the last batch"
+        )
+    if bool((order[1:] > order[:-1]).all()):
+        return Embedded(vectors, labels, ids)
+    return Embedded(vectors[order], labels[order], rising)
+
+
+def _forward(
+    model: Callable[[Tensor], Tensor], batches: Iterable[Batch], device: torch.device | str | None
+) -> Iterator[Embedded]:
+    """One forward for each batch; vectors as the model gives them."""
+    with _evaluation_mode(model):
+        for images, labels, ids in batches:
+            with torch.inference_mode():
+                vectors = model(images if device is None else images.to(device, non_blocking=True))
+            if vectors.ndim != 2 or not len(vectors) == len(labels) == len(ids):
+                raise UserError(
+                    f"the model made {tuple(vectors.shape)} of a batch with {len(labels)} labels and {len(ids)} ids; "
+                    "one vector, one label and one id for each image are needed"
+                )
+            yield Embedded(vectors, labels, ids)
+
+
+def _filled(parts: Iterable[Embedded], count: int) -> Embedded:
+    """Batches written into tensors of ``count`` rows."""
+    vectors, labels, ids = torch.empty(0, 0), torch.empty(count, dtype=torch.long), torch.empty(count, dtype=torch.long)
+    start = 0
+    for part in parts:
+        stop = start + len(part.ids)
+        if stop > count:
+            raise DataError(f"{stop} images or more came, {count} were announced; correct count or the loader")
+        if start == 0:
+            vectors = torch.empty((count, part.vectors.shape[1]), dtype=_kept(part.vectors.dtype))
+        vectors[start:stop], labels[start:stop], ids[start:stop] = part
+        start = stop
+    if start < count:
+        raise DataError(f"{start} images came, {count} were announced; does the loader drop its last batch?")
+    return Embedded(vectors, labels, ids)
+
+
+def _joined(parts: Iterable[Embedded]) -> Embedded:
+    """Batches put one behind the other."""
+    copies = [
+        (part.vectors.to("cpu", _kept(part.vectors.dtype), copy=True), part.labels.cpu(), part.ids.cpu())
+        for part in parts
+    ]
+    if not copies:
+        raise DataError("no batch came; there is nothing to embed: look at the manifest and the loader")
+    vectors, labels, ids = (torch.cat(column) for column in zip(*copies, strict=True))
+    return Embedded(vectors, labels.long(), ids.long())
+
+
+def _kept(given: torch.dtype) -> torch.dtype:
+    """Half precision is stored as float32: ranks would tie that are not equal."""
+    return torch.float64 if given == torch.float64 else torch.float32
+
+
+@contextmanager
+def _evaluation_mode(model: object) -> Iterator[None]:
+    """A module in evaluation mode for a while; each part returns to its own mode, not to the root's."""
+    parts = list(model.modules()) if isinstance(model, nn.Module) else []
+    training = [part.training for part in parts]
+    for part in parts:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, training, strict=True):
+            part.training = mode

@@ -1,0 +1,202 @@
+"""Evaluate an embedding: every metric for every query, then, as the last step, the means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from similis.retrieval.likeness import TILE, Similarity, as_gallery, comparable
+from similis.retrieval.members import excluded, members
+from similis.retrieval.metrics import agreement, collapse, ranking
+from similis.retrieval.metrics.clustering import kmeans
+from similis.retrieval.ranks import RankedTile, ranked_tiles
+from similis.values import Embedded, Neighbors, UserError
+
+UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured; nothing is averaged away.
+
+    Attributes:
+        per_query: metric name -> (Q,) float64; NaN for a query without any match in its gallery.
+        means: metric name -> mean over the counted queries (those with a match); NaN if there are none.
+        whole: metrics of the whole set: collapse checks, and NMI, AMI, pair F1 if asked for.
+        matches: (Q,) R, the number of right answers in the gallery of each query.
+        queries: (Q,) rows of the embedding that asked.
+        neighbors: for each query the nearest rows of the embedding, in the order that the metrics saw:
+            of equal similarity the wrong one first. -1 and -inf where there are none.
+    """
+
+    per_query: Mapping[str, Tensor]
+    means: Mapping[str, float]
+    whole: Mapping[str, float]
+    matches: Tensor
+    queries: Tensor
+    neighbors: Neighbors
+
+    @property
+    def excluded(self) -> int:
+        """How many queries have no match in their gallery: in no mean, as no embedding could answer them."""
+        return int((self.matches == 0).sum())
+
+    @property
+    def counted(self) -> int:
+        """How many queries the means are over."""
+        return len(self.matches) - self.excluded
+
+
+def evaluate(
+    embedded: Embedded,
+    *,
+    ks: tuple[int, ...] = (1, 2, 4, 8),
+    queries: Tensor | None = None,
+    gallery: Tensor | None = None,
+    groups: Tensor | None = None,
+    similarity: Similarity = "cosine",
+    neighbors: int = 8,
+    clustering: bool = False,
+    collapse_checks: bool = True,
+    seed: int = 0,
+    tile: int = TILE,
+) -> Evaluation:
+    """Recall@k, precision@k, R-precision, MAP@R and MRR of every query, exact, in memory of one tile.
+
+    The rules, all of them:
+
+    - A query never finds its own id. A copy of the image under another id stays in the gallery.
+    - Ties are pessimistic: of equal similarity, non-matches come first. Bit-equal vectors are always equal.
+    - A query whose class has nobody else in its gallery is excluded from the means and counted. (Where a
+      paper counts such queries as failures, multiply by ``counted / (counted + excluded)``.)
+    - k beyond the gallery is allowed; precision@k still divides by k.
+    - With ``groups``, gallery rows of the query's own group are neither matches nor non-matches.
+
+    Args:
+        embedded: vectors (N, D), integer labels (N,), ids (N,).
+        ks: cuts of recall and precision.
+        queries: mask (N,) or row numbers of the rows that ask; None for all.
+        gallery: mask (N,) or row numbers of the rows that answer; None for all.
+        groups: (N,) integers for leave-group-out (a camera, a session); a negative one is no group.
+        similarity: "cosine" or "dot".
+        neighbors: how many nearest neighbours to keep in the result.
+        clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
+        collapse_checks: add spectral decay, uniformity (over at most 4,096 rows) and alignment.
+        seed: of k-means and of the rows for uniformity; ranking has no chance in it.
+        tile: similarities held at once; memory is proportional to it, results do not depend on it beyond
+            the rounding of a matrix product.
+
+    Reference: Musgrave, Belongie, Lim: A Metric Learning Reality Check, ECCV 2020, for MAP@R.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [1.0, 1.0]])
+        >>> found = evaluate(Embedded(x, torch.tensor([0, 0, 1, 1, 2]), torch.arange(5)), ks=(1,))
+        >>> found.means["recall@1"], found.means["map@r"], found.excluded
+        (1.0, 1.0, 1)
+    """
+    _check(embedded, ks, neighbors, groups)
+    vectors = comparable(embedded.vectors, similarity)
+    labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
+    asking = _rows("queries", queries, vectors)
+    answering = _rows("gallery", gallery, vectors)
+    own_group = None if groups is None else groups.to(vectors.device)
+    tiles = ranked_tiles(
+        vectors[asking],
+        as_gallery(vectors[answering]),
+        members(labels[asking], labels[answering]),
+        excluded(
+            (ids[asking], ids[answering]), None if own_group is None else (own_group[asking], own_group[answering])
+        ),
+        cut=max(ks, default=1),
+        nearest=neighbors,
+        tile=tile,
+    )
+    per_query, matches, nearest = _measured(
+        tiles, _ranking_metrics(ks), answering, vectors.new_empty((len(asking), neighbors))
+    )
+    whole = _collapse(vectors, labels, seed) if collapse_checks else {}
+    whole |= _clustering(vectors, labels, seed, tile) if clustering else {}
+    means = {name: float(values[matches > 0].mean()) for name, values in per_query.items()}
+    return Evaluation(per_query, means, whole, matches, asking, nearest)
+
+
+Metrics = Mapping[str, Callable[[ranking.Ranks], Tensor]]
+
+
+def _measured(
+    tiles: Iterable[RankedTile], metrics: Metrics, answering: Tensor, similarity: Tensor
+) -> tuple[dict[str, Tensor], Tensor, Neighbors]:
+    """Values of each query, its matches, its neighbours as rows of the embedding; ``similarity`` (Q, K) is filled."""
+    count, device = len(similarity), similarity.device
+    per_query = {name: torch.empty(count, dtype=torch.float64, device=device) for name in metrics}
+    matches = torch.empty(count, dtype=torch.long, device=device)
+    index = torch.empty(similarity.shape, dtype=torch.long, device=device)
+    for rows, found, near in tiles:
+        matches[rows] = found.matches
+        index[rows] = torch.where(near.index >= 0, answering[near.index.clamp(min=0)], -1)
+        similarity[rows] = near.similarity
+        for name, metric in metrics.items():
+            per_query[name][rows] = metric(found)
+    return per_query, matches, Neighbors(index, similarity)
+
+
+def _ranking_metrics(ks: tuple[int, ...]) -> Metrics:
+    """Name -> function of ranks; a new ranking metric is one more line here."""
+    return {
+        **{f"recall@{k}": partial(ranking.recall_at_k, k=k) for k in ks},
+        **{f"precision@{k}": partial(ranking.precision_at_k, k=k) for k in ks},
+        "r_precision": ranking.r_precision,
+        "map@r": ranking.map_at_r,
+        "mrr": ranking.reciprocal_rank,
+    }
+
+
+def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
+    """Collapse checks; on the sphere with cosine similarity, on the vectors as they are with dot."""
+    chance = torch.Generator().manual_seed(seed)
+    some = torch.randperm(len(vectors), generator=chance)[:UNIFORMITY_ROWS].to(vectors.device)
+    return {
+        "spectral_decay": collapse.spectral_decay(vectors),
+        "uniformity": collapse.uniformity(vectors[some]) if len(vectors) > 1 else float("nan"),
+        "alignment": collapse.alignment(vectors, labels),
+    }
+
+
+def _clustering(vectors: Tensor, labels: Tensor, seed: int, tile: int) -> dict[str, float]:
+    """Agreement of classes with as many k-means clusters."""
+    classes = len(torch.unique(labels))
+    found = kmeans(vectors, classes, generator=torch.Generator().manual_seed(seed), tile=tile).assignment
+    names = {"nmi": agreement.nmi, "ami": agreement.ami, "pair_f1": agreement.pair_f1}
+    return {name: metric(labels, found) for name, metric in names.items()}
+
+
+def _rows(name: str, chosen: Tensor | None, vectors: Tensor) -> Tensor:
+    """Row numbers (Q,) from a mask, from row numbers, or all."""
+    count = len(vectors)
+    if chosen is None:
+        return torch.arange(count, device=vectors.device)
+    if chosen.dtype == torch.bool and chosen.shape == (count,):
+        rows = chosen.nonzero().flatten().to(vectors.device)
+    elif chosen.dtype != torch.bool and not chosen.is_floating_point() and chosen.ndim == 1:
+        rows = chosen.long().to(vectors.device)
+    else:
+        raise UserError(
+            f"{name} of {chosen.dtype} and shape {tuple(chosen.shape)} given; give a mask ({count},) or row numbers"
+        )
+    if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= count:
+        raise UserError(f"{name} selects {len(rows)} rows; choose some, from 0 to {count - 1}")
+    return rows
+
+
+def _check(embedded: Embedded, ks: tuple[int, ...], neighbors: int, groups: Tensor | None) -> None:
+    lengths = {name: len(part) for name, part in embedded._asdict().items()}
+    if groups is not None:
+        lengths["groups"] = len(groups)
+    if len(set(lengths.values())) > 1 or 0 in lengths.values():
+        raise UserError(f"lengths {lengths} given; vectors, labels, ids and groups need one length above 0")
+    if any(k < 1 for k in ks) or neighbors < 1:
+        raise UserError(f"ks={ks} and neighbors={neighbors} given; all need to be 1 or more")

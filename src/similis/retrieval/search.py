@@ -1,0 +1,138 @@
+"""Exact search: tiles of a matrix product, then the largest of each row. Ties go to the lowest gallery row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from similis.retrieval.likeness import TILE, Similarity, as_gallery, comparable, similarities, tile_rows
+from similis.retrieval.members import Members, excluded
+from similis.values import Neighbors, UserError
+
+NEVER = float("-inf")
+
+
+def search(
+    queries: Tensor,
+    gallery: Tensor,
+    k: int,
+    *,
+    similarity: Similarity = "cosine",
+    ids: tuple[Tensor, Tensor] | None = None,
+    groups: tuple[Tensor, Tensor] | None = None,
+    tile: int = TILE,
+) -> Neighbors:
+    """The k most similar gallery rows of each query, exactly.
+
+    A query that is itself in the gallery is left out by its id, never by its similarity: a copy of the image
+    with another id is a proper neighbour. Equal similarities are ordered by gallery row; bit-equal gallery
+    vectors have equal similarities. Labels are unknown here; the pessimistic order, in which a wrong
+    neighbour stands before a right one of equal similarity, is that of :func:`similis.retrieval.evaluate.evaluate`.
+
+    Args:
+        queries: (Q, D).
+        gallery: (G, D); pass the same tensor to search a set in itself, with ``ids``.
+        k: how many; where the gallery has fewer, the rest is -1 with similarity -inf.
+        similarity: "cosine" or "dot".
+        ids: ids of queries (Q,) and gallery (G,): equal ones never meet.
+        groups: groups of queries (Q,) and gallery (G,): equal ones never meet; a negative group is none.
+        tile: similarities held at once (a row of the gallery is the least); memory is proportional to it.
+
+    Shapes: (Q, D), (G, D) -> index (Q, k), similarity (Q, k).
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> rows = torch.arange(3)
+        >>> search(x, x, 1, ids=(rows, rows)).index.tolist()
+        [[1], [0], [1]]
+    """
+    _check(queries, gallery, k, {"ids": ids, "groups": groups})
+    wanted, columns = comparable(queries, similarity), as_gallery(comparable(gallery, similarity))
+    hidden = excluded(ids, groups)
+    index = torch.full((len(wanted), k), -1, dtype=torch.long, device=wanted.device)
+    found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
+    for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(len(gallery), tile)):
+        values, places = top(hide(similarities(wanted[rows], columns), rows, hidden), k)
+        width = values.shape[1]
+        found[rows, :width] = values
+        index[rows, :width] = torch.where(values > NEVER, places, -1)
+    return Neighbors(index, found)
+
+
+def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...]) -> Tensor:
+    """The tile (t, G) of these queries with -inf, in place, wherever a query may not look."""
+    for some in hidden:
+        cells = some.cells(rows)
+        tile[cells.rows, cells.columns] = NEVER
+    return tile
+
+
+def top(tile: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row and their columns, falling; equal ones by rising column.
+
+    Args:
+        tile: (t, G).
+        k: how many; at most G are returned.
+
+    Shapes: (t, G) -> (t, min(k, G)), (t, min(k, G)).
+
+    Example:
+        >>> top(torch.tensor([[1.0, 3.0, 3.0, 2.0]]), 2)[1].tolist()
+        [[1, 2]]
+    """
+    if 4 * k >= tile.shape[1]:  # nearly all are wanted: one whole sort is quicker than picking and ordering them
+        values, columns = tile.sort(dim=1, descending=True, stable=True)
+        return values[:, :k], columns[:, :k]
+    values, columns = _largest(tile, k + 1)
+    torn = (values[:, k - 1] == values[:, k]) & (values[:, k] > NEVER)  # the cut runs through equal values
+    values, columns = values[:, :k].contiguous(), columns[:, :k].contiguous()
+    if torn.any():
+        columns[torn] = _lowest_of_ties(tile[torn], values[torn, -1:], k)
+        values[torn] = tile[torn].gather(1, columns[torn])
+    columns, rising = columns.sort(dim=1)
+    values, falling = values.gather(1, rising).sort(dim=1, descending=True, stable=True)
+    return values, columns.gather(1, falling)
+
+
+def _largest(tile: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """``topk``, for few of many by way of block maxima: the k largest lie in the k blocks with the largest maxima.
+
+    A plain ``topk`` copies each row into pairs, which costs half of the matrix product itself.
+    """
+    width = tile.shape[1]
+    size = int((width / k) ** 0.5)
+    if size < 8:
+        values, columns = tile.topk(k, dim=1)
+        return values, columns
+    blocks = width // size
+    body = tile[:, : size * blocks].view(len(tile), size, blocks)  # block b holds the columns b, b + blocks, ...
+    best = body.amax(dim=1).topk(k, dim=1).indices
+    steps = torch.arange(size, device=tile.device) * blocks
+    rest = torch.arange(size * blocks, width, device=tile.device).expand(len(tile), -1)
+    columns = torch.cat([(best[:, :, None] + steps).flatten(1), rest], dim=1)
+    values, places = tile.gather(1, columns).topk(k, dim=1)
+    return values, columns.gather(1, places)
+
+
+def _lowest_of_ties(tile: Tensor, edge: Tensor, k: int) -> Tensor:
+    """Columns of all values above the edge (t, 1), filled up to k with the lowest columns at the edge."""
+    width = tile.shape[1]
+    falling = torch.arange(width, 0, -1, device=tile.device)
+    key = torch.where(tile > edge, falling + width, torch.where(tile == edge, falling, 0))
+    return key.topk(k, dim=1).indices
+
+
+def _check(queries: Tensor, gallery: Tensor, k: int, pairs: dict[str, tuple[Tensor, Tensor] | None]) -> None:
+    if queries.shape[1:] != gallery.shape[1:] or queries.dtype != gallery.dtype:
+        raise UserError(
+            f"queries {tuple(queries.shape)} of {queries.dtype} and a gallery {tuple(gallery.shape)} of "
+            f"{gallery.dtype} given; both need the same dimension and type"
+        )
+    if k < 1:
+        raise UserError(f"k={k} given; ask for 1 neighbour or more")
+    for name, pair in pairs.items():
+        if pair is not None and (len(pair[0]), len(pair[1])) != (len(queries), len(gallery)):
+            raise UserError(
+                f"{name} of lengths {len(pair[0])} and {len(pair[1])} given for {len(queries)} queries "
+                f"and a gallery of {len(gallery)}; give one for each row"
+            )

@@ -1,0 +1,61 @@
+"""What a run may use of the machine; none of it changes a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from similis.training.loop import StepReport
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Resources and places.
+
+    Attributes:
+        root: folder of all runs.
+        workers: processes that load images; 0 loads them in this one.
+        cache_bytes: memory for decoded images.
+        data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
+        channels_last: memory format of images and weights, quicker on most processors.
+    """
+
+    root: Path = Path("runs")
+    workers: int = 0
+    cache_bytes: int = 2 * 2**30
+    data_root: str | None = None
+    channels_last: bool = True
+
+
+class Watch(Protocol):
+    """Who looks on: a progress display, a test."""
+
+    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+        """A stage begins (``select``, ``refit``) with so many steps, some of them done before a crash."""
+
+    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+        """A step was made; what its miner found, if it has one."""
+
+    def validated(self, epoch: int, value: float, best: float) -> None:
+        """An epoch was validated."""
+
+    def ends(self, result: Mapping[str, Any]) -> None:
+        """The run is over."""
+
+
+class Silence:
+    """Nobody looks on."""
+
+    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+        """Say nothing."""
+
+    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+        """Say nothing."""
+
+    def validated(self, epoch: int, value: float, best: float) -> None:
+        """Say nothing."""
+
+    def ends(self, result: Mapping[str, Any]) -> None:
+        """Say nothing."""

@@ -1,0 +1,158 @@
+"""The parts of a run, built from its specification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from similis.data.examples import Data, FeatureData, image_data
+from similis.data.loader import Loader
+from similis.data.manifest import Manifest
+from similis.data.opening import open_data
+from similis.data.sampling import samplers
+from similis.data.splits import Split, split_data
+from similis.model.build import build_embedder
+from similis.model.embedder import Embedder
+from similis.objective.composition import Combined, Objective, Regulariser, regulariser
+from similis.objective.memory import WithMemory
+from similis.objective.module import Loss, loss
+from similis.objective.nested import Nested
+from similis.registry import losses
+from similis.run.machine import Machine
+from similis.run.spec import RunSpec
+from similis.training.checkpoint import read_tensors
+from similis.values import UserError
+
+
+@dataclass(frozen=True)
+class Source:
+    """The images of a run and how their classes are divided."""
+
+    manifest: Manifest
+    split: Split
+
+
+class HeadOnly(nn.Module):
+    """What is trained when the backbone is not: everything behind its features."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        super().__init__()
+        self.embedder = embedder
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (B, F) -> embeddings (B, D)."""
+        return self.embedder.embed_features(features)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The model, what of it is trained and evaluated, and the loader of what that takes."""
+
+    model: Embedder
+    trained: nn.Module
+    loader: Loader
+
+
+def open_source(spec: RunSpec, machine: Machine) -> Source:
+    """Open the data and divide its classes."""
+    data = spec.data
+    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts)
+    split = split_data(
+        manifest,
+        protocol=data.protocol,
+        seed=data.split_seed,
+        validation_share=data.validation_share,
+        folds=data.folds,
+        fold=data.fold,
+        test_share=data.test_share,
+    )
+    return Source(manifest, split)
+
+
+def build_model(spec: RunSpec, machine: Machine) -> Embedder:
+    """The embedder; whether it normalises is the loss's declaration."""
+    m = spec.model
+    model = build_embedder(
+        backbone=m.backbone,
+        weights=m.weights,
+        pooling=m.pooling,
+        dim=m.dim,
+        layer_norm=m.layer_norm,
+        freeze_batch_norm=m.freeze_batch_norm,
+        normalise=losses.get(spec.objective.loss).input != "raw",
+        seed=spec.seed,
+        image_size=m.image_size,
+        options=m.options,
+    )
+    return model.to(memory_format=torch.channels_last) if machine.channels_last else model
+
+
+def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
+    """Batches of images as the model wants them."""
+    preprocessing = model.preprocessing
+    if preprocessing is None:
+        raise UserError("a run over images needs a backbone of images; identity takes ready vectors")
+    data = image_data(
+        source.manifest,
+        preprocessing,
+        cache_bytes=machine.cache_bytes,
+        policies=(spec.training.policy, "eval") if spec.model.trains == "all" else ("eval",),
+        workers=machine.workers,
+    )
+    return Loader(data, workers=machine.workers, channels_last=machine.channels_last)
+
+
+def feature_loader(features: Tensor, source: Source) -> Loader:
+    """Batches of ready features."""
+    data: Data = FeatureData(features, source.manifest.labels)
+    return Loader(data)
+
+
+def build_objective(spec: RunSpec, class_ids: list[int]) -> Objective | Combined:
+    """The loss with its memory, nested sizes and language guidance, for these training classes."""
+    o = spec.objective
+    base: Loss = loss(
+        o.loss, class_ids=class_ids, dim=spec.model.dim, preset=o.preset, miner=o.miner, seed=spec.seed, **o.options
+    )
+    made: Objective = Nested(base, o.nested_sizes) if o.nested_sizes else base
+    if o.memory:
+        made = WithMemory(made, capacity=o.memory, dim=spec.model.dim, start=o.memory_start)
+    if o.language is None:
+        return made
+    return Combined(made, [(o.language_weight, language_term(Path(o.language), class_ids))])
+
+
+def language_term(path: Path, class_ids: list[int]) -> Regulariser:
+    """Language guidance from a file of class similarities that covers all labels of the data set."""
+    tensors, _ = read_tensors(path)
+    matrix = tensors["similarity"]
+    return regulariser("language", class_similarity=matrix[class_ids][:, class_ids], class_ids=class_ids)
+
+
+def base_loss(objective: nn.Module) -> Loss:
+    """The loss inside its wrappers."""
+    inner = objective
+    while not isinstance(inner, Loss):
+        inner = inner.loss  # type: ignore[assignment]
+    return inner
+
+
+def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int) -> Tensor:
+    """Row numbers of the manifest, (batches, B), for one epoch over these rows."""
+    t = spec.training
+    name = t.sampler or losses.get(spec.objective.loss).sampler
+    labels = source.manifest.labels[rows]
+    sampler = samplers.get(name).function
+    if name == "random":
+        chosen: Tensor = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch)
+    elif name == "balanced":
+        chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class)
+    else:
+        groups = source.manifest.numbers("super_class")[rows]
+        chosen = sampler(
+            labels, groups=groups, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class
+        )
+    return rows[chosen]

@@ -1,0 +1,75 @@
+"""The result of a run: what was measured, and everything that must stand beside a number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from similis.run.spec import RunSpec, parse_spec
+from similis.training.checkpoint import read_tensors
+from similis.training.folder import RunFolder
+from similis.values import DataError
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run says.
+
+    Attributes:
+        address: hash of specification, data and code.
+        folder: where its files are.
+        spec: the specification.
+        epochs: length that was chosen (by validation, or all of them).
+        trained_on: ``training classes`` or ``training classes without validation``.
+        selected_on: ``validation``, ``test`` (protocol default) or ``nothing``.
+        validation: means of the chosen epoch on the validation classes, empty without them.
+        history: validation R@1 after each epoch.
+        test: means on the test classes; empty if the split stayed closed.
+        whole: clustering and collapse figures on the test classes.
+        excluded: test queries without any match, in no mean.
+        facts: data and split fingerprints, weights hash, code version, preprocessing.
+    """
+
+    address: str
+    folder: Path
+    spec: RunSpec
+    epochs: int
+    trained_on: str
+    selected_on: str
+    validation: Mapping[str, float]
+    history: tuple[float, ...]
+    test: Mapping[str, float]
+    whole: Mapping[str, float]
+    excluded: int
+    facts: Mapping[str, Any]
+
+    def scores(self) -> dict[str, Tensor]:
+        """Per-query values of the test classes, with ``labels`` and ``ids``; empty if the split stayed closed."""
+        path = self.folder / "scores.safetensors"
+        return read_tensors(path)[0] if path.exists() else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without the folder, which may move."""
+        values = asdict(replace(self, spec=None, folder=None))  # type: ignore[arg-type]
+        values["spec"] = self.spec.model_dump(mode="json")
+        del values["folder"]
+        plain: dict[str, Any] = json.loads(json.dumps(values))
+        return plain
+
+
+def read_result(folder: RunFolder) -> RunResult | None:
+    """The result in a run folder; None if the run is not done."""
+    values = folder.read("result.json")
+    if values is None:
+        return None
+    try:
+        values["spec"] = parse_spec(values["spec"])
+        values["history"] = tuple(values["history"])
+        return RunResult(folder=folder.path, **values)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{folder.result} is not a result of this version ({error}); remove it to run again") from error

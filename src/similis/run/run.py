@@ -1,0 +1,195 @@
+"""Run a specification: idempotent, resumable, the same numbers on every call."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from similis.data.loader import Loader
+from similis.model.embedder import Embedder
+from similis.retrieval.embed import embed
+from similis.retrieval.evaluate import Evaluation, evaluate
+from similis.run.address import address, code_version, environment
+from similis.run.features import frozen_features
+from similis.run.machine import Machine, Silence, Watch
+from similis.run.parts import HeadOnly, Parts, Source, build_loader, build_model, feature_loader, open_source
+from similis.run.result import RunResult, read_result
+from similis.run.spec import RunSpec
+from similis.run.stage import Selection, Stage, load_chosen, run_stage
+from similis.training.checkpoint import flat, save_tensors
+from similis.training.folder import RunFolder
+from similis.values import Embedded, UserError
+
+
+def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = None) -> RunResult:
+    """Train, select, evaluate; or return what an earlier call has found.
+
+    A second call with the same specification returns the result of the first. A call after a crash
+    goes on from the last checkpoint and ends with the same numbers.
+
+    Args:
+        spec: everything that decides the numbers.
+        machine: where runs are kept, worker processes, memory for images; decides no number.
+        watch: a display.
+
+    Example:
+        >>> import tempfile
+        >>> from similis.run.spec import parse_spec
+        >>> small = parse_spec({
+        ...     "data": {"source": "synthetic?classes=8&images=6&size=16"},
+        ...     "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
+        ...     "training": {"epochs": 1, "batch_size": 10},
+        ... })
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = run(small, Machine(root=Path(folder)))
+        >>> sorted(result.test)[:3]
+        ['map@r', 'mrr', 'precision@1']
+    """
+    machine, watch = machine or Machine(), watch or Silence()
+    source = open_source(spec, machine)
+    place = address(spec, source.split.fingerprint, weights_fingerprint(spec))
+    folder = RunFolder(machine.root / place)
+    done = read_result(folder)
+    if done is not None:
+        return done
+    folder.write("spec.json", spec.model_dump(mode="json"))
+    folder.write("environment.json", environment())
+    result = computed(spec, machine, watch, source, folder)
+    folder.write("result.json", result.to_json())
+    for stage in ("select", "refit"):  # the result stands: what was for a crash can go
+        folder.checkpoint(stage).unlink(missing_ok=True)
+        (folder.path / f"best-{stage}.safetensors").unlink(missing_ok=True)
+    watch.ends(result.to_json())
+    return result
+
+
+def weights_fingerprint(spec: RunSpec) -> str:
+    """Hash of a weights file, or the name of published weights; cheap, for the address."""
+    path = None if spec.model.weights in (None, "pretrained") else Path(str(spec.model.weights))
+    if path is None:
+        return str(spec.model.weights)
+    if not path.exists():
+        raise UserError(f"there is no weights file {path}; pass a file, pretrained, or null")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
+    """Select, refit where the protocol says so, evaluate."""
+    split = source.split
+    validated = len(split.validation) > 0
+    choosing = split.validation if validated else split.test
+    parts = prepared(spec, machine, source)
+    chosen = known_selection(folder)
+    if chosen is None:
+        chosen = Selection(0, None, ())
+        if spec.training.epochs:
+            validate = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
+            chosen = run_stage(
+                Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
+            )
+            folder.write("selection.json", asdict(chosen))
+    refits = spec.training.refit and spec.data.protocol == "fixed-validation" and chosen.epoch > 0
+    if refits:
+        parts = prepared(spec, machine, source)
+        everything = torch.cat([split.train, split.validation]).sort().values
+        run_stage(Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch))
+    if chosen.epoch:
+        load_chosen(parts.model, folder, "refit" if refits else "select")
+    save_tensors(folder.model, flat("model", parts.model.state_dict()), {"address": folder.path.name})
+    test = tested(parts, source, spec, folder)
+    return RunResult(
+        address=folder.path.name,
+        folder=folder.path,
+        spec=spec,
+        epochs=chosen.epoch,
+        trained_on=trained_on(chosen, refits or not validated),
+        selected_on="nothing" if not chosen.epoch else "validation" if validated else "test",
+        validation={} if chosen.value is None else {"recall@1": chosen.value},
+        history=chosen.history,
+        test={} if test is None else dict(test.means),
+        whole={} if test is None else dict(test.whole),
+        excluded=0 if test is None else test.excluded,
+        facts=facts(parts.model, source),
+    )
+
+
+def prepared(spec: RunSpec, machine: Machine, source: Source) -> Parts:
+    """A fresh model and its loader; with a frozen backbone, a loader of its features."""
+    model = build_model(spec, machine)
+    loader = build_loader(model, source, spec, machine)
+    if spec.model.trains == "head":
+        features = frozen_features(model, loader, source, spec, machine)
+        return Parts(model, HeadOnly(model), feature_loader(features, source))
+    return Parts(model, model, loader)
+
+
+def known_selection(folder: RunFolder) -> Selection | None:
+    """What an interrupted call had chosen already."""
+    values = folder.read("selection.json")
+    return None if values is None else Selection(values["epoch"], values["value"], tuple(values["history"]))
+
+
+def trained_on(chosen: Selection, all_classes: bool) -> str:
+    """In words, on what the final model was trained."""
+    if not chosen.epoch:
+        return "nothing"
+    return "training classes" if all_classes else "training classes without validation"
+
+
+def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
+    """R@1 on the classes that choose."""
+    found = measured(module, loader, rows, spec)
+    return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
+
+
+def measured(module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec) -> Embedded:
+    """Embeddings of these rows, with row numbers of the manifest as ids."""
+    return embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
+
+
+def tested(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
+    """Open the test split for the finished model, note the opening, keep every query's score."""
+    rows = source.split.test
+    if not spec.evaluation.test or not len(rows):
+        return None
+    folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
+    found = measured(parts.trained, parts.loader, rows, spec)
+    manifest = source.manifest
+    roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
+    groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
+    result = evaluate(
+        found,
+        ks=spec.evaluation.ks,
+        queries=roles["query"],
+        gallery=roles["gallery"],
+        groups=groups,
+        clustering=spec.evaluation.clustering,
+    )
+    keep = dict(result.per_query)
+    keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
+    keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
+    save_tensors(folder.path / "scores.safetensors", keep, {"format": "similis-scores-1"})
+    save_tensors(folder.path / "embeddings.safetensors", found._asdict(), {"format": "similis-embeddings-1"})
+    return result
+
+
+def facts(model: Embedder, source: Source) -> dict[str, Any]:
+    """What must stand beside a number."""
+    return {
+        "data": source.manifest.fingerprint(),
+        "split": source.split.fingerprint,
+        "images": {
+            "train": len(source.split.train),
+            "validation": len(source.split.validation),
+            "test": len(source.split.test),
+        },
+        "weights": model.weights_hash,
+        "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
+        "code": code_version(),
+    }

@@ -1,0 +1,169 @@
+"""The specification of a run: one validated object, from YAML, JSON or the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from similis.registry import unknown
+from similis.values import UserError
+
+
+class Part(BaseModel):
+    """A part of the specification: immutable, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSpec(Part):
+    """Which images, and how they are split."""
+
+    source: str = Field(description="folder, archive, table or the name of a known data set")
+    allow_counts: bool = Field(False, description="accept a known data set whose counts differ from the official ones")
+    protocol: Literal["default", "fixed-validation", "cross-validation"] = Field(
+        "fixed-validation", description="how validation classes are chosen; default selects on test and says so"
+    )
+    validation_share: float = Field(0.1, gt=0, lt=1, description="share of the training classes, fixed-validation")
+    test_share: float = Field(0.5, ge=0, lt=1, description="share of classes for test where the data set has no split")
+    folds: int = Field(10, ge=2, description="number of folds, cross-validation")
+    fold: int = Field(0, ge=0, description="which fold validates, cross-validation")
+    split_seed: int = Field(0, description="seed of the class split, apart from the run's seed")
+
+
+class ModelSpec(Part):
+    """The embedder."""
+
+    backbone: str = Field(
+        "tf_efficientnet_lite0", description="a timm name, googlenet, bn_inception, small_conv, identity"
+    )
+    weights: str | None = Field("pretrained", description="pretrained (from the Hub), a file, or null for none")
+    pooling: str = Field("gap+gmp", description="gap, gmp, gap+gmp, gem")
+    dim: int = Field(512, ge=1, description="embedding size")
+    layer_norm: bool = Field(False, description="layer norm without parameters before the head")
+    freeze_batch_norm: bool = Field(True, description="batch norm keeps its statistics and weights")
+    trains: Literal["all", "head"] = Field("all", description="head: features are computed once and cached")
+    image_size: int | None = Field(None, description="pixels of a side; null for the network's own")
+    options: dict[str, int | float | str | bool] = Field({}, description="options of our own backbones")
+
+
+class ObjectiveSpec(Part):
+    """The loss."""
+
+    loss: str = Field("proxy_anchor", description="a registered name")
+    preset: str | None = Field(None, description="paper, thesis, thesis_tuned")
+    options: dict[str, bool | int | float | str | tuple[int, ...] | None] = Field({}, description="options of the loss")
+    miner: str | None = Field(None, description="a registered miner; null for the preset's or none")
+    memory: int = Field(0, ge=0, description="rows of cross-batch memory; 0 for none")
+    memory_start: int = Field(0, ge=0, description="batches before the memory is used")
+    nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
+    language: str | None = Field(None, description="file of a class-similarity matrix; null for none")
+    language_weight: float = Field(7.5, description="weight of language guidance")
+
+
+class TrainingSpec(Part):
+    """Optimiser, schedule, batches, length."""
+
+    epochs: int = Field(10, ge=0, description="passes over the training images; 0 evaluates the untrained model")
+    batch_size: int = Field(100, ge=1)
+    sampler: Literal["balanced", "random", "hierarchical"] | None = Field(None, description="null: what the loss needs")
+    per_class: int = Field(5, ge=1, description="images of a class in a balanced batch")
+    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
+    lr: float = Field(1e-4, gt=0, description="rate of the backbone")
+    head_multiplier: float = Field(1.0, gt=0, description="rate of the head relative to lr")
+    loss_multiplier: float | None = Field(None, gt=0, description="rate of the loss's parameters; null: the loss's own")
+    weight_decay: float = Field(1e-4, ge=0)
+    eps: float = Field(1e-8, gt=0)
+    momentum: float = Field(0.9, ge=0)
+    schedule: Literal["constant", "step", "cosine"] = "constant"
+    every_epochs: int = Field(10, ge=1, description="of the step schedule")
+    gamma: float = Field(0.1, gt=0, description="of the step schedule")
+    ramp_steps: int = Field(0, ge=0, description="steps over which the rate rises from 0")
+    frozen_epochs: int = Field(0, ge=0, description="epochs in which only head and proxies learn")
+    clip_value: float | None = Field(10.0, gt=0)
+    clip_norm: float | None = Field(None, gt=0)
+    half: bool = Field(False, description="bfloat16 autocast of the network")
+    chunk: int | None = Field(None, ge=1, description="images per forward pass; exact, by gradient caching")
+    average_decay: float | None = Field(None, gt=0, lt=1, description="moving average of the weights, for evaluation")
+    patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation R@1")
+    policy: Literal["resize-crop", "random-resized"] = Field("random-resized", description="augmentation")
+    refit: bool = Field(True, description="after fixed validation, train on all training classes for the chosen length")
+    checkpoint_steps: int = Field(100, ge=1, description="steps between checkpoints")
+
+
+class EvaluationSpec(Part):
+    """What is measured at the end."""
+
+    ks: tuple[int, ...] = (1, 2, 4, 8)
+    clustering: bool = Field(False, description="NMI, AMI and pair F1 too")
+    test: bool = Field(True, description="open the test split for the finished, selected model")
+    batch_size: int = Field(100, ge=1)
+
+
+class RunSpec(Part):
+    """Everything that decides the numbers of a run. Its address covers it whole."""
+
+    data: DataSpec
+    model: ModelSpec = ModelSpec()
+    objective: ObjectiveSpec = ObjectiveSpec()
+    training: TrainingSpec = TrainingSpec()
+    evaluation: EvaluationSpec = EvaluationSpec()
+    seed: int = 0
+
+
+def parse_spec(values: Mapping[str, Any]) -> RunSpec:
+    """A specification from plain values; a wrong key is answered with the nearest right one."""
+    try:
+        return RunSpec.model_validate(values)
+    except ValidationError as error:
+        raise UserError("; ".join(explained(item) for item in error.errors())) from None
+
+
+def explained(item: Mapping[str, Any]) -> str:
+    """One sentence about one wrong value."""
+    place = [str(key) for key in item["loc"]]
+    if item["type"] == "extra_forbidden":
+        return unknown("key", ".".join(place), sorted(keys_at(place[:-1])))
+    return f"{'.'.join(place)} is {item.get('input')!r}: {item['msg']}"
+
+
+def keys_at(place: list[str]) -> list[str]:
+    """The keys that exist beside a wrong one, with their full path."""
+    model: Any = RunSpec
+    for key in place:
+        model = model.model_fields[key].annotation
+    return [".".join([*place, key]) for key in model.model_fields]
+
+
+def read_spec(path: Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
+    """A specification from a YAML or JSON file, with single values changed by dotted keys.
+
+    Example: ``read_spec(Path("run.yaml"), {"objective.options.margin_cos": 0.2})``.
+    """
+    if not path.exists():
+        raise UserError(f"there is no file {path}; pass a YAML or JSON specification")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds {type(values).__name__}; a specification is a mapping with data, model, ...")
+    return parse_spec(changed(values, changes or {}))
+
+
+def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values with others at dotted keys; the values given stay as they are."""
+    out: dict[str, Any] = json.loads(json.dumps(values))
+    for dotted, value in changes.items():
+        *way, last = dotted.split(".")
+        place = out
+        for key in way:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return out
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a specification, for editors."""
+    return RunSpec.model_json_schema()

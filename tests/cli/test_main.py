@@ -1,0 +1,147 @@
+"""The command line as a user meets it: exit codes, messages, and how fast help appears."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from similis import __version__
+from similis.cli import VERBS, app, function_at, main
+from similis.registry import losses, miners
+
+HEAVY = [
+    "torch",
+    "numpy",
+    "timm",
+    "torchvision",
+    "PIL",
+    "matplotlib",
+    "pydantic",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "faiss",
+    "ray",
+    "optuna",
+]
+HELP = f"""
+import sys
+sys.argv = ["similis", "--help"]
+from similis.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0, end.code
+print([name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+def ended(words: list[str]) -> int:
+    """The exit code of a command line run in this process."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return int(end.value.code or 0)
+
+
+def help_run() -> tuple[str, float]:
+    """Output of --help in a fresh process, and the processor time that it took."""
+    before = os.times()
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return done.stdout, spent
+
+
+def test_help_imports_nothing_heavy_and_takes_less_than_half_a_second():
+    runs = [help_run() for _ in range(3)]
+    assert runs[0][0].splitlines()[-1] == "[]"
+    assert min(spent for _, spent in runs) < 0.5
+
+
+def test_help_names_every_verb(capsys):
+    assert ended(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(words.split()[0] in out for words in VERBS)
+
+
+def test_version(capsys):
+    assert ended(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize("words", [["losses", "show", "proxy_anchr"], ["losses", "draw", "proxy_anchr"]])
+def test_unknown_loss_is_answered_with_the_nearest_and_code_2(words, capsys):
+    assert ended(words) == 2
+    error = capsys.readouterr().err
+    assert "did you mean 'proxy_anchor'?" in error
+    assert "Traceback" not in error
+
+
+def test_unknown_verb_ends_with_code_2(capsys):
+    assert ended(["lossses"]) == 2
+    assert "losses" in capsys.readouterr().err
+
+
+def test_other_errors_on_purpose_end_with_code_1(capsys, monkeypatch):
+    """A missing extra is no wrong argument; it is still one sentence."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert ended(["losses", "draw", "triplet"]) == 1
+    assert "similis[plots]" in capsys.readouterr().err
+
+
+def test_a_known_first_word_imports_that_verb_only():
+    names = [command.name for command in app("miners").registered_commands]
+    assert names == ["miners"]
+    assert not app("miners").registered_groups
+
+
+@pytest.mark.parametrize("place", VERBS.values())
+def test_every_verb_is_documented_and_takes_keywords_only(place):
+    import inspect
+
+    function = function_at(place)
+    assert function.__doc__
+    assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
+
+
+def test_losses_lists_every_loss_by_family(capsys):
+    assert ended(["losses"]) == 0
+    out = capsys.readouterr().out
+    assert all(f" {entry.name} " in out for entry in losses)
+    families = [line.split(" (")[0] for line in out.splitlines() if line.rstrip().endswith(")") and " (" in line[:20]]
+    assert families == [f for f in ("pair", "triplet", "proxy", "classification") if any(e.family == f for e in losses)]
+    row = next(line for line in out.splitlines() if " proxy_anchor " in line)
+    assert row.split() == ["proxy_anchor", "proxy", "cosine", "unit", "proxies", "2020"]
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_show_tells_everything_the_registry_knows(entry, capsys):
+    assert ended(["losses", "show", entry.name]) == 0
+    out = capsys.readouterr().out
+    flat = " ".join(out.split())
+    for text in [entry.summary, entry.paper, entry.network, entry.weight, entry.geometry, entry.cost.time]:
+        assert " ".join(text.split()) in flat
+    for key, value in entry.options.items():
+        assert f"{key}={value!r}" in flat
+    assert all(form in flat for form in entry.forms)
+    assert all(preset in flat and p.source in flat for preset, p in entry.presets.items())
+    assert all(argument in flat for argument in entry.learns)
+
+
+def test_draw_writes_a_picture_of_the_form(tmp_path, capsys):
+    file = tmp_path / "new" / "forces.png"
+    assert ended(["losses", "draw", "triplet", "--form", "euclid", "-o", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.strip() == str(file)
+    assert ended(["losses", "draw", "triplet", "--form", "euclod", "-o", str(file)]) == 2
+    assert "did you mean 'euclid" in capsys.readouterr().err
+
+
+def test_miners_lists_every_miner(capsys):
+    assert ended(["miners"]) == 0
+    out = capsys.readouterr().out
+    assert f"miners ({len(list(miners))})" in out
+    assert all(miner.name in out for miner in miners)

@@ -1,0 +1,127 @@
+"""Adding a loss takes two files, and another package adds one by an entry point."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+LOSS = '''"""Spread: an example of a loss that somebody adds."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from similis.objective.compare import compare
+from similis.objective.reductions import count, total
+from similis.objective.references import References
+from similis.registry import Cost, register_loss
+
+
+@register_loss(
+    family="pair", geometry="cosine", input="unit", cost=Cost(time="B^2 D", memory="B^2"), paper="Nobody, 2020",
+    network="none", weight="constant", relation="sets", memory=True,
+)
+def {name}(
+    embeddings: Tensor, labels: Tensor, *, references: References | None = None, power: float = 2.0
+) -> Tensor:
+    r"""Negatives are at right angles.
+
+    .. math:: L = mean_{{y_i \\ne y_j}} |S_{{ij}}|^p
+
+    Args:
+        embeddings: (B, D).
+        labels: (B,), or a relation (B, B).
+        references: columns; None for the batch.
+        power: p.
+
+    Shapes: embeddings (B, D), labels (B,) -> ().
+
+    When to use: never.
+
+    Reference: none.
+
+    Example:
+        >>> import torch
+        >>> float({name}(torch.eye(2), torch.tensor([0, 1])))
+        0.0
+    """
+    p = compare(embeddings, labels, references, sphere=True)
+    return p.ratio(*p.neg(lambda t: (total(t.s.abs() ** power), count(t.s == t.s))))
+'''
+
+PROOF = """from tests.plain import dot, mean, negatives, on_sphere
+
+
+def oracle(x, labels, learned, options):
+    x = on_sphere(x)
+    return mean([dot(x[i], x[j]).abs() ** options["power"] for i in range(len(x)) for j in negatives(i, labels)])
+
+
+ORACLES = {"default": oracle}
+
+
+def test_the_oracle_sees_right_angles():
+    import torch
+
+    assert float(oracle(torch.eye(3, dtype=torch.float64), [0, 1, 2], {}, {"power": 2.0})) == 0.0
+"""
+
+USE = """
+import similis, torch
+from similis.registry import losses
+value = similis.loss("{name}", power=3.0)(torch.eye(3) + 1, torch.tensor([0, 0, 1]))
+assert value > 0, value
+assert "{name}" in [entry.name for entry in losses], list(losses)
+print(similis.__file__, losses.get("{name}").function.__module__)
+"""
+
+
+def run(folder: Path, *arguments: str, path: tuple[Path, ...] = ()) -> str:
+    """Standard output of this Python in ``folder`` with ``path`` before everything installed."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the package, its tests and their settings."""
+    for part in ("src", "tests"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_a_loss_is_two_files(checkout):
+    name = "right_angles"
+    (checkout / f"src/similis/objective/losses/{name}.py").write_text(LOSS.format(name=name))
+    (checkout / f"tests/objective/losses/test_{name}.py").write_text(PROOF)
+    path = (checkout / "src", checkout)
+    said = run(checkout, "-c", USE.format(name=name), path=path).split()
+    assert Path(said[0]).is_relative_to(checkout)
+    assert said[1] == f"similis.objective.losses.{name}"
+    asked = ["tests/contracts/test_losses.py", f"tests/objective/losses/test_{name}.py"]
+    options = ["-k", name, "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-v"]
+    said = run(checkout, "-m", "pytest", *asked, *options, path=path)
+    passed = [line for line in said.splitlines() if "PASSED" in line and f"[{name}:default-" in line]
+    assert len(passed) == 17, said
+    assert "test_the_oracle_sees_right_angles PASSED" in said
+
+
+def test_another_package_adds_a_loss_by_an_entry_point(tmp_path):
+    (tmp_path / "theirs.py").write_text(LOSS.format(name="their_angles"))
+    record = tmp_path / "theirs-1.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (record / "entry_points.txt").write_text("[similis.losses]\nanything = theirs\n")
+    said = run(tmp_path, "-c", USE.format(name="their_angles"), path=(tmp_path, ROOT / "src")).split()
+    assert said[1] == "theirs"

@@ -1,0 +1,53 @@
+"""The verbs of ``similis data`` as a shell would call them."""
+
+from __future__ import annotations
+
+import pytest
+
+from similis.cli import main
+from similis.data.opening import open_data
+from tests.data.pictures import picture, write
+
+
+def call(*words):
+    """The exit code of a call."""
+    with pytest.raises(SystemExit) as ended:
+        main(["data", *words])
+    return ended.value.code or 0
+
+
+def test_show_lists_known_data_sets_and_describes_one(capsys):
+    assert call("show") == 0
+    listed = capsys.readouterr().out
+    assert "cub200_2011" in listed
+    assert "train 5864 images of 100 classes" in listed
+    assert call("show", "synthetic?classes=4&images=3&size=8") == 0
+    told = capsys.readouterr().out
+    assert "12 images" in told
+    assert "3 to 3, mean 3.0" in told
+    assert open_data("synthetic?classes=4&images=3&size=8").fingerprint() in told
+
+
+def test_check_ends_with_1_on_errors_only(tmp_path, capsys):
+    write(tmp_path, {f"{name}/{n}.png": picture(n + 10 * ord(name)) for name in "ab" for n in range(2)})
+    assert call("check", str(tmp_path)) == 0
+    assert "4 images checked: 0 errors, 0 warnings" in capsys.readouterr().out
+    write(tmp_path, {"b/bad.png": b"broken"})
+    assert call("check", str(tmp_path)) == 1
+    told = capsys.readouterr().out
+    assert "b/bad.png" in told
+    assert "replace the file" in told
+    assert "1 errors" in told
+
+
+def test_pack_writes_what_can_be_opened(tmp_path, capsys):
+    place = str(tmp_path / "s.lance")
+    assert call("pack", "synthetic?classes=4&images=3&size=8", place) == 0
+    packed = open_data(place)
+    assert packed.fingerprint() in capsys.readouterr().out
+    assert packed.read_bytes(7) == open_data("synthetic?classes=4&images=3&size=8").read_bytes(7)
+
+
+def test_wrong_arguments_end_in_one_sentence(capsys):
+    assert call("show", "cub200") == 2
+    assert "did you mean" in capsys.readouterr().err

@@ -1,0 +1,186 @@
+"""Readers: one set of images, opened from every layout, is one manifest."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from similis.data.known import counted
+from similis.data.opening import open_data
+from similis.data.pack import pack
+from similis.values import DataError, UserError
+from tests.data.pictures import picture, write
+
+PATHS = ["cat/1.png", "cat/2.png", "dog/1.png", "eel/1.png", "eel/2.png", "eel/3.png"]
+NAMES = ["cat", "cat", "dog", "eel", "eel", "eel"]
+FILES = {path: picture(seed) for seed, path in enumerate(PATHS)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "pets", FILES)
+
+
+def write_table(place, delimiter=",", paths=PATHS, **more):
+    columns = {"path": paths, "class_name": NAMES, **more}
+    with Path(place).open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return str(place)
+
+
+def write_zip(place):
+    with zipfile.ZipFile(place, "w") as archive:
+        for path, data in FILES.items():
+            archive.writestr(path, data)
+    return str(place)
+
+
+def layouts(folder, tmp_path):
+    yield str(folder)
+    yield write_table(folder / "pets.csv")
+    yield write_table(folder / "pets.tsv", delimiter="\t")
+    yield write_zip(tmp_path / "inside.zip")
+    write_table(tmp_path / "beside.tsv", delimiter="\t")
+    yield write_zip(tmp_path / "beside.zip")
+    pq.write_table(pa.table({"path": PATHS, "class_name": NAMES}), folder / "pets.parquet")
+    yield str(folder / "pets.parquet")
+    pq.write_table(pa.table({"path": PATHS, "class": NAMES, "bytes": list(FILES.values())}), tmp_path / "all.parquet")
+    yield str(tmp_path / "all.parquet")
+    pack(open_data(str(folder)), str(tmp_path / "pets.lance"))
+    yield str(tmp_path / "pets.lance")
+
+
+def test_every_layout_is_the_same_data(folder, tmp_path):
+    opened = [open_data(place) for place in layouts(folder, tmp_path)]
+    assert len(opened) == 8
+    for manifest in opened:
+        assert manifest.labels.tolist() == [0, 0, 1, 2, 2, 2]
+        assert manifest.ids.tolist() == list(range(6))
+        assert manifest.class_names == ["cat", "dog", "eel"]
+        assert [manifest.read_bytes(row) for row in range(6)] == list(FILES.values())
+    assert len({manifest.fingerprint() for manifest in opened}) == 1
+
+
+def test_fingerprint_does_not_know_the_place_but_knows_the_data(folder, tmp_path):
+    base = open_data(str(folder)).fingerprint()
+    assert open_data(str(write(tmp_path / "elsewhere", FILES))).fingerprint() == base
+    other = dict(FILES)
+    other["eel/4.png"] = other.pop("eel/3.png")
+    assert open_data(str(write(tmp_path / "renamed", other))).fingerprint() != base
+    larger = FILES | {"dog/1.png": picture(9, width=99)}
+    assert open_data(str(write(tmp_path / "larger", larger))).fingerprint() != base
+
+
+def test_hashes_see_what_sizes_do_not(tmp_path):
+    one, two = (open_data(str(write(tmp_path / name, {"a/1.bmp": picture(seed, form="BMP")})))
+                for seed, name in enumerate("xy"))  # fmt: skip
+    assert one.fingerprint() == two.fingerprint()
+    assert one.hashed().fingerprint() != two.hashed().fingerprint()
+
+
+def test_select_keeps_ids_and_bytes(folder, tmp_path):
+    part = open_data(str(folder)).select([5, 2])
+    assert part.ids.tolist() == [5, 2]
+    assert part.read_bytes(0) == FILES["eel/3.png"]
+    packed = pack(part, str(tmp_path / "part.lance"))
+    assert packed.ids.tolist() == [5, 2]
+    assert packed.table.equals(part.table)
+    assert packed.select([1]).read_bytes(0) == FILES["dog/1.png"]
+
+
+def test_urls_stream_without_local_files():
+    system = fsspec.filesystem("memory")
+    for path, data in FILES.items():
+        system.pipe(f"/pets/{path}", data)
+    lines = "path,class_name\n" + "\n".join(f"{p},{n}" for p, n in zip(PATHS, NAMES, strict=True))
+    system.pipe("/pets/pets.csv", lines.encode())
+    manifests = [open_data("memory://pets"), open_data("memory://pets/pets.csv")]
+    for manifest in manifests:
+        assert [manifest.read_bytes(row) for row in range(6)] == list(FILES.values())
+    assert manifests[0].fingerprint() == manifests[1].fingerprint()
+
+
+def test_zip_behind_a_url(tmp_path):
+    place = write_zip(tmp_path / "pets.zip")
+    fsspec.filesystem("memory").pipe("/zips/pets.zip", Path(place).read_bytes())
+    assert open_data("memory://zips/pets.zip").read_bytes(3) == FILES["eel/1.png"]
+
+
+def test_train_and_test_folders_are_a_split(tmp_path):
+    files = {f"train/{path}": data for path, data in FILES.items()} | {"test/fox/1.png": picture(8)}
+    manifest = open_data(str(write(tmp_path, files)))
+    assert manifest.class_names == ["cat", "dog", "eel", "fox"]
+    assert manifest.values("split").count("test") == 1
+    assert counted(manifest)["train"].classes == 3
+
+
+def test_class_ids_are_ordered_as_numbers_and_quotes_are_kept(tmp_path):
+    write(tmp_path, {f"{n}.png": picture(n) for n in (1, 2, 3)})
+    (tmp_path / "t.tsv").write_text('file\tclass_id\tclass_name\n1.png\t10\t"ten\n2.png\t9\tnine\n3.png\t10\t"ten\n')
+    manifest = open_data(str(tmp_path / "t.tsv"))
+    assert manifest.labels.tolist() == [1, 0, 1]
+    assert manifest.class_names == ["nine", '"ten']
+
+
+def test_optional_columns_survive(folder):
+    roles, groups = ["query"] * 2 + ["gallery"] * 3 + ["both"], list("aabbcc")
+    manifest = open_data(write_table(folder / "roles.csv", role=roles, group=groups, coarse_name=list("xyxyxy")))
+    rows = manifest.ids
+    assert manifest.rows_of("query", rows).tolist() == [0, 1, 5]
+    assert manifest.rows_of("gallery", rows).tolist() == [2, 3, 4, 5]
+    assert manifest.numbers("group").tolist() == [0, 0, 1, 1, 2, 2]
+    assert manifest.values("super_class") == list("xyxyxy")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("path,weight\na.png,3\n", "no column for the class"),
+        ("weight,label\n3,1\n", "no column for the image"),
+        ("path,label\na.png,0\nmissing.png,1\n", "1 of 2 images are missing"),
+        ("path,label,split\na.png,0,training\n", "allowed are"),
+        ("path,label\na.png\n", "line 2 has 1 fields"),
+        ("path,label\na.png,\n", "no class"),
+        ("path,label\n", "no image"),
+        ("", "empty"),
+    ],
+)
+def test_a_wrong_table_is_answered(tmp_path, content, message):
+    write(tmp_path, {"a.png": picture(0), "t.csv": content.encode()})
+    with pytest.raises(DataError, match=message):
+        open_data(str(tmp_path / "t.csv"))
+
+
+def test_wrong_places_are_answered(tmp_path):
+    with pytest.raises(UserError, match="did you mean 'cub200_2011'"):
+        open_data("cub200")
+    with pytest.raises(DataError, match="no folder and no file"):
+        open_data(str(tmp_path / "nothing.xyz"))
+    with pytest.raises(DataError, match="no image"):
+        open_data(str(tmp_path))
+    with pytest.raises(DataError, match="no class folder"):
+        open_data(str(write(tmp_path / "flat", {"a.png": picture(0)})))
+    with pytest.raises(DataError, match="not a zip"):
+        open_data(str(write(tmp_path, {"x.zip": b"no"}) / "x.zip"))
+    with pytest.raises(DataError, match="not a Lance data set"):
+        open_data(str(tmp_path / "none.lance"))
+    write_table(tmp_path / "short.tsv", delimiter="\t", paths=["cat/9.png", *PATHS[1:]])
+    with pytest.raises(DataError, match=r"1 images .* missing in"):
+        open_data(write_zip(tmp_path / "short.zip"))
+
+
+def test_pack_overwrites_nothing(folder, tmp_path):
+    manifest = open_data(str(folder))
+    pack(manifest, str(tmp_path / "x.lance"))
+    with pytest.raises(UserError, match="exists"):
+        pack(manifest, str(tmp_path / "x.lance"))
+    with pytest.raises(UserError, match=r"\.lance"):
+        pack(manifest, str(tmp_path / "x"))

@@ -1,0 +1,110 @@
+"""The generated pages: conformance and errata are kept in the repository and must be current."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.generator.conformance import COLUMNS, EXACT, measured, rows_of
+from docs.generator.errata import errata_page
+from docs.generator.losses import cell, loss_page, table_page
+from docs.generator.mathematics import markdown
+from similis.registry import losses
+from tests.docs.blocks import ROOT
+from tests.proof import forms
+
+NUMBERS = ("value", "gradient", "peer difference")
+FORMS = [(entry.name, form) for entry, form in forms()]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return rows_of((ROOT / "docs" / "conformance.md").read_text(encoding="utf-8"))
+
+
+def test_conformance_has_exactly_the_current_forms(committed):
+    assert list(committed) == FORMS
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_conformance_rows_are_what_a_fresh_run_gives(name, form, committed):
+    row = measured(losses.get(name), form)
+    assert row.oracle_verdict == "agrees"
+    assert row.peer_verdict in ("agrees", "differs", "none")
+    assert (row.peer_verdict == "differs") == bool(row.peer and row.peer.note), (
+        "a disagreement has a reason, and only that"
+    )
+    for column, fresh in zip(COLUMNS, row.cells(), strict=True):
+        if column not in NUMBERS:
+            assert committed[name, form][column] == cell(fresh).replace("\\|", "|"), column
+            continue
+        assert same_number(committed[name, form][column], fresh), column
+
+
+def same_number(kept: str, fresh: str) -> bool:
+    """Equal words, both below the limit of exactness, or equal to one digit."""
+    try:
+        left, right = float(kept), float(fresh)
+    except ValueError:
+        return kept == fresh
+    return max(left, right) < EXACT or left == pytest.approx(right, rel=0.5)
+
+
+def test_same_number_can_tell():
+    assert same_number("1e-16", "0")
+    assert not same_number("1e-16", "1e-3")
+    assert not same_number("no number", "1e-3")
+
+
+def test_errata_are_what_a_fresh_run_gives():
+    kept, fresh = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8"), errata_page()
+    number = r"-?\d+\.\d{8}"
+    assert re.sub(number, "#", kept) == re.sub(number, "#", fresh)
+    assert [float(x) for x in re.findall(number, kept)] == pytest.approx(
+        [float(x) for x in re.findall(number, fresh)], abs=1e-6
+    )
+
+
+def test_every_loss_has_its_line_and_its_page():
+    page = table_page()
+    for entry in losses:
+        assert f"[{entry.name}]({entry.name}.md)" in page
+        own = loss_page(entry)
+        assert f"::: {entry.function.__module__}.{entry.name}" in own
+        assert all(f"pictures/{entry.name}-{form}.png" in own for form in entry.forms)
+
+
+def test_docstrings_become_markdown():
+    text = (
+        "Half.\n\n.. math::\n    x\n    / 2\n\nwith :math:`x` and :class:`X`.\n\n"
+        "=====  ====\na      b\n=====  ====\n1      2\n=====  ====\n"
+    )
+    assert markdown(text) == "Half.\n\n$$\nx\n/ 2\n$$\n\nwith $x$ and `X`.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+def test_the_navigation_names_pages_that_exist():
+    import yaml
+
+    def files(node):
+        if isinstance(node, str):
+            yield node
+        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from files(child)
+
+    class Loader(yaml.SafeLoader):
+        """MkDocs allows tags of its own; none matters here."""
+
+    Loader.add_multi_constructor("", lambda loader, tag, node: None)
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)
+    written = {"losses/index.md", "miners.md"}  # by generate.py
+    assert [f for f in files(config["nav"]) if f not in written and not (ROOT / "docs" / f).exists()] == []
+    decisions = {f"decisions/{p.name}" for p in (ROOT / "docs" / "decisions").glob("*.md")}
+    assert decisions <= set(files(config["nav"]))
+
+
+def test_conformance_page_counts_its_rows(committed):
+    agree = sum(row["verdict"] == "agrees" for row in committed.values())
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    assert f"{len(committed)} forms" in page
+    assert f"peer: {agree} agree," in page

@@ -1,0 +1,134 @@
+"""ArcFace: oracle with arccos, worked numbers, slope, guard, degrees against radians."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.arcface import arcface, margin_in_radians, widened_angle
+from similis.objective.losses.normface import normface
+from similis.objective.module import loss
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
+from tests.plain import dot, lse, mean, number, on_sphere
+from tests.proof import Peer
+
+
+def margin_of(options):
+    if options["margin_rad"] is not None:
+        return options["margin_rad"]
+    return (28.6 if options["margin_deg"] is None else options["margin_deg"]) * math.pi / 180
+
+
+def own_logit(cosine, margin, guard):
+    theta = cosine.acos()
+    if guard and number(theta) + margin > math.pi:
+        return cosine - margin * math.sin(margin)
+    return (theta + margin).cos()
+
+
+def oracle(x, labels, learned, options):
+    x, proxies = on_sphere(x), on_sphere(learned["proxies"])
+    values = []
+    for row, y in zip(x, labels, strict=True):
+        logits = [dot(row, w) for w in proxies]
+        logits[y] = own_logit(logits[y], margin_of(options), options["guard"])
+        logits = [options["scale"] * z for z in logits]
+        values.append(lse(logits) - logits[y])
+    return mean(values)
+
+
+ORACLES = {"default": oracle, "no_guard": oracle, "radians": oracle}
+
+
+def peer(margin_deg):
+    def value(x, labels, learned):
+        from pytorch_metric_learning.losses import ArcFaceLoss
+
+        classes = len(learned["proxies"])
+        loss = ArcFaceLoss(num_classes=classes, embedding_size=x.shape[1], margin=margin_deg, scale=64)
+        loss.W.data = learned["proxies"].T.to(x.dtype)
+        return loss(x, labels)
+
+    return value
+
+
+PEERS = {
+    "default": Peer("ArcFaceLoss(margin=28.6)", peer(28.6)),
+    "no_guard": Peer(
+        "ArcFaceLoss(margin=1.2 rad)",
+        peer(math.degrees(1.2)),
+        agrees=False,
+        note="the peer always replaces cos(theta + m) by cos(theta) - m sin(m) beyond theta + m = pi; "
+        "this form keeps the cosine there, and targets lie beyond for so large a margin",
+    ),
+    "radians": Peer("ArcFaceLoss(margin=0.5 rad)", peer(math.degrees(0.5))),
+}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "proxies", "scale", "expected"),
+    [
+        (A, A_LABELS, PROXIES_A, 64.0, 1.44157845),
+        (A, A_LABELS, PROXIES_A, 16.0, 0.44825269),
+        (B, B_LABELS, PROXIES_B, 64.0, 9.53481185),
+    ],
+)
+def test_worked_numbers(x, labels, proxies, scale, expected):
+    assert float(arcface(x, labels, proxies, scale=scale)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_default_margin_is_28_6_degrees():
+    assert margin_in_radians(None, None) == pytest.approx(0.49916417, abs=1e-8)
+    same = float(arcface(A, A_LABELS, PROXIES_A, margin_rad=0.49916416607037828))
+    assert same == pytest.approx(float(arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6)), abs=1e-12)
+
+
+def test_degrees_taken_for_radians_are_another_loss_and_are_refused():
+    wrong = {"margin_rad": 28.6, "margin_deg": None, "scale": 64.0, "guard": False}
+    value = float(oracle(A, A_LABELS.tolist(), {"proxies": PROXIES_A}, wrong))
+    assert value == pytest.approx(42.46107906, abs=1e-6)
+    with pytest.raises(UserError, match=r"margin_deg=28\.6"):
+        arcface(A, A_LABELS, PROXIES_A, margin_rad=28.6)
+
+
+def test_two_margins_or_a_bare_margin_are_refused():
+    with pytest.raises(UserError, match="not both"):
+        arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6, margin_rad=0.5)
+    with pytest.raises(UserError, match="margin_"):
+        loss("arcface", num_classes=3, dim=2, margin=0.5)
+    assert loss("arcface", num_classes=3, dim=2, preset="paper").options["margin_rad"] == 0.5
+
+
+def test_without_a_margin_it_is_normface():
+    mine = float(arcface(A, A_LABELS, PROXIES_A, scale=20.0, margin_deg=0.0))
+    assert mine == pytest.approx(float(normface(A, A_LABELS, PROXIES_A, scale=20.0)), abs=1e-12)
+
+
+def test_slope_of_the_own_logit_is_the_derivative_and_not_straight_through():
+    cosine = torch.tensor(math.cos(math.radians(40)), dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(widened_angle(cosine, math.radians(28.6), guard=True), cosine)
+    assert slope.item() == pytest.approx(1.44846572, abs=1e-8)
+    half = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(64 * widened_angle(half, 0.5, guard=True), half)
+    assert slope.item() == pytest.approx(73.88, abs=0.01)  # code that adds the margin without gradient has 64
+
+
+def test_guard_keeps_the_own_logit_falling():
+    cosine = circle(*range(1, 180)).mul(torch.tensor([1.0, 0.0], dtype=torch.float64)).sum(1)
+    assert (widened_angle(cosine, 1.2, guard=True).diff() < 0).all()
+    assert (widened_angle(cosine, 1.2, guard=False).diff() > 0).any()
+    beyond = math.cos(math.radians(170))
+    guarded = float(widened_angle(torch.tensor(beyond, dtype=torch.float64), 0.5, guard=True))
+    assert guarded == pytest.approx(beyond - 0.5 * math.sin(0.5), abs=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradient_is_finite_where_arccos_has_none(sign):
+    x = (sign * torch.eye(3)).requires_grad_()
+    proxies = torch.eye(3).requires_grad_()
+    arcface(x, torch.arange(3), proxies, scale=100.0).backward()
+    assert x.grad.isfinite().all()
+    assert proxies.grad.isfinite().all()

@@ -1,0 +1,220 @@
+"""Contrastive loss: oracle from the four pair functions, worked numbers, gradients, identities, grades."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+
+from similis.objective.losses.contrastive import MARGINS, contrastive
+from similis.objective.references import Block, References, batch_references
+from similis.values import Pairs, UserError
+from tests.batches import A_LABELS, B_LABELS, U_LABELS, A, B, U, random_batch
+from tests.plain import distance, dot, hinge, mean, number, on_sphere, squared_distance
+from tests.proof import Peer
+
+
+def pair_values(x, labels, geometry, margin):
+    """Values of the positive and of the negative pairs i < j."""
+    same = {
+        "cosine": lambda a, b: -dot(a, b),
+        "euclid2": squared_distance,
+        "hadsell": lambda a, b: squared_distance(a, b) / 2,
+        "euclid": distance,
+    }[geometry]
+    other = {
+        "cosine": lambda a, b: hinge(dot(a, b) - margin),
+        "euclid2": lambda a, b: hinge(margin - squared_distance(a, b)),
+        "hadsell": lambda a, b: hinge(margin - distance(a, b)) ** 2 / 2,
+        "euclid": lambda a, b: hinge(margin - distance(a, b)),
+    }[geometry]
+    pairs = list(combinations(range(len(x)), 2))
+    return (
+        [same(x[i], x[j]) for i, j in pairs if labels[i] == labels[j]],
+        [other(x[i], x[j]) for i, j in pairs if labels[i] != labels[j]],
+    )
+
+
+def oracle(x, labels, learned, options):
+    """The default reduction of each geometry, written out."""
+    geometry = options["geometry"]
+    if geometry in ("cosine", "euclid"):
+        x = on_sphere(x)
+    near, far = pair_values(x, labels, geometry, MARGINS[geometry])
+    active = [v for v in far if number(v) > 0]
+    if geometry == "cosine":
+        return mean(near) + mean(active)
+    if geometry == "euclid":
+        return mean([v for v in near if number(v) > 0]) + mean(active)
+    return mean(near + far)
+
+
+ORACLES = dict.fromkeys(["cosine", "euclid2", "hadsell", "euclid"], oracle)
+
+
+def peer(geometry, **margins):
+    def value(x, labels, learned):
+        from pytorch_metric_learning import distances, losses
+
+        distance = {
+            "cosine": distances.CosineSimilarity(),
+            "euclid2": distances.LpDistance(power=2, normalize_embeddings=False),
+            "euclid": distances.LpDistance(),
+        }[geometry]
+        return losses.ContrastiveLoss(distance=distance, **margins)(x, labels)
+
+    return value
+
+
+PEERS = {
+    "cosine": Peer(
+        "ContrastiveLoss(CosineSimilarity)",
+        peer("cosine", pos_margin=1, neg_margin=0.5),
+        agrees=False,
+        note="its positives are [1 - S]_+, one more than -S, and those with the value 0 (duplicates) leave the mean",
+    ),
+    "euclid2": Peer(
+        "ContrastiveLoss(LpDistance(power=2))",
+        peer("euclid2", pos_margin=0, neg_margin=1),
+        agrees=False,
+        note="it adds the means of active positives and active negatives; ours is one mean over all pairs",
+    ),
+    "euclid": Peer("ContrastiveLoss(LpDistance)", peer("euclid", pos_margin=0, neg_margin=0.5)),
+}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "options", "expected"),
+    [
+        (U, U_LABELS, {"geometry": "euclid2", "margin": 4.0}, 1.66666667),
+        (U, U_LABELS, {"geometry": "euclid2", "margin": 4.0, "reduction": "sum"}, 10.0),
+        (U, U_LABELS, {"geometry": "euclid2", "margin": 4.0, "reduction": "anchor"}, 2.5),
+        (U, U_LABELS, {"geometry": "hadsell", "margin": 2.0, "reduction": "sum"}, 3.17157288),
+        (U, U_LABELS, {"geometry": "hadsell", "margin": 2.0, "reduction": "balanced"}, 1.25 + 0.67157288 / 4),
+        (A, A_LABELS, {"reduction": "mean"}, -0.13694548),
+        (A, A_LABELS, {"reduction": "balanced"}, -0.69588714),
+        (A, A_LABELS, {}, -0.65496803),
+        (B, B_LABELS, {"reduction": "mean"}, -0.09470130),
+        (B, B_LABELS, {"reduction": "balanced"}, -0.28742953),
+        (B, B_LABELS, {}, -0.08472436),
+        (A, A_LABELS, {"geometry": "euclid"}, 0.76340752),
+        (B, B_LABELS, {"geometry": "euclid"}, 1.30231779),
+    ],
+)
+def test_worked_numbers(x, labels, options, expected):
+    assert float(contrastive(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "margin", "first", "other"),
+    [("euclid2", 4.0, [1, 4], [2, 0, 3, 0]), ("hadsell", 2.0, [0.5, 2], [0.17157288, 0, 0.5, 0])],
+)
+def test_worked_pairs_one_by_one(geometry, margin, first, other):
+    for pairs, expected in [([(0, 1), (2, 3)], first), ([(0, 2), (0, 3), (1, 2), (1, 3)], other)]:
+        for (i, j), value in zip(pairs, expected, strict=True):
+            got = contrastive(U[[i, j]], U_LABELS[[i, j]], geometry=geometry, margin=margin)
+            assert float(got) == pytest.approx(value, abs=1e-6)
+
+
+def gradient(x, labels, **options):
+    x = x.clone().requires_grad_()
+    contrastive(x, labels, **options).backward()
+    return x.grad
+
+
+def test_the_force_on_near_negatives_vanishes_for_squares_and_is_full_for_hadsell():
+    labels = torch.tensor([0, 1])
+    for gap in (0.5, 1e-3):
+        x = torch.tensor([[0.0, 0.0], [gap, 0.0]], dtype=torch.float64)
+        squares = gradient(x, labels, geometry="euclid2", margin=1.0)
+        assert torch.allclose(squares, torch.tensor([[2 * gap, 0.0], [-2 * gap, 0.0]], dtype=torch.float64))
+        original = gradient(x, labels, geometry="hadsell", margin=1.0)
+        assert float(original.norm(dim=1)[0]) == pytest.approx(1.0 - gap)
+
+
+def test_weights_of_the_cosine_form_are_one():
+    """General pair weighting: anchor 0 of B against free columns; a column's gradient is w times the tangent."""
+    columns = B[1:].clone().requires_grad_()
+    refs = References((Block(columns, B_LABELS[1:]),))
+    contrastive(B[:1], B_LABELS[:1], references=refs, margin=0.4, reduction="sum").backward()
+    s = (columns @ B[0]).detach()
+    expected = torch.tensor([-1.0, -1.0, 1.0, 0.0, 0.0], dtype=torch.float64)[:, None] * (B[:1] - s[:, None] * B[1:])
+    assert torch.allclose(columns.grad, expected, atol=1e-12)
+
+
+def test_squared_distances_are_twice_the_offset_cosine_form():
+    for reduction in ("sum", "mean", "balanced", "anchor"):
+        squared = contrastive(B, B_LABELS, geometry="euclid2", margin=0.8, reduction=reduction)
+        cosine = contrastive(B, B_LABELS, margin=0.6, offset=True, reduction=reduction)
+        assert float(squared) == pytest.approx(2 * float(cosine), abs=1e-12)
+
+
+def test_the_offset_moves_the_value_and_no_gradient():
+    shifted = contrastive(B, B_LABELS, offset=True)
+    assert float(shifted - contrastive(B, B_LABELS)) == pytest.approx(1.0, abs=1e-12)
+    assert torch.equal(gradient(B, B_LABELS, offset=True), gradient(B, B_LABELS))
+
+
+def test_positives_are_never_filtered_by_the_sign_of_their_value():
+    """-S is below 0 for near positives: a filter of values above 0 would silence them."""
+    x, labels = random_batch(0)
+    near, far = pair_values(on_sphere(x), labels.tolist(), "cosine", 0.5)
+    active = [v for v in far if number(v) > 0]
+    filtered = mean([v for v in near if number(v) > 0]) + mean(active)
+    value = float(contrastive(x, labels))
+    assert value == pytest.approx(float(mean(near) + mean(active)), abs=1e-12)
+    assert abs(value - float(filtered)) > 0.1
+
+
+@pytest.mark.parametrize("geometry", list(MARGINS))
+def test_listed_pairs_give_what_all_pairs_give(geometry):
+    x, labels = random_batch(1)
+    same = labels[:, None] == labels[None, :]
+    upper = torch.ones_like(same).triu(1)
+    once = Pairs(*(same & upper).nonzero().T, *(~same & upper).nonzero().T)
+    twice = Pairs(*(torch.cat([a, b]) for a, b in zip(once, [once[1], once[0], once[3], once[2]], strict=True)))
+    for reduction in ("active", "balanced", "mean", "sum", "anchor"):
+        options = {"geometry": geometry, "reduction": reduction}
+        whole = float(contrastive(x, labels, **options))
+        assert float(contrastive(x, labels, tuples=once, **options)) == pytest.approx(whole, abs=1e-12)
+        factor = 2 if reduction in ("sum", "anchor") else 1
+        assert float(contrastive(x, labels, tuples=twice, **options)) == pytest.approx(factor * whole, abs=1e-12)
+
+
+def test_no_pairs_are_an_attached_zero():
+    x = A.clone().requires_grad_()
+    none = torch.zeros(0, dtype=torch.int64)
+    value = contrastive(x, A_LABELS, tuples=Pairs(none, none, none, none))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(x.grad, torch.zeros_like(A))
+
+
+def test_grades_are_weights_of_the_positives():
+    relation = torch.tensor([[1, 0.5, 0], [0.5, 1, -1], [0, -1, 1]], dtype=torch.float64)
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
+    value = contrastive(x, relation, geometry="euclid2", reduction="sum")
+    assert float(value) == pytest.approx(0.5 * 1 + 0.75)  # the pair (1, 2) is neither
+    assert float(contrastive(x, relation, geometry="euclid2")) == pytest.approx(1.25 / 1.5)
+    index = torch.tensor([0])
+    pairs = Pairs(index, index + 1, index, index + 2)
+    assert float(contrastive(x, relation, tuples=pairs, geometry="euclid2")) == pytest.approx(1.25 / 1.5)
+
+
+def test_a_pair_with_the_memory_counts_as_much_as_a_pair_of_the_batch():
+    memory = Block(B[4:], B_LABELS[4:], own=torch.arange(4), ids=torch.arange(4, 6))
+    refs = batch_references(B[:4], B_LABELS[:4], memory)
+    value = contrastive(B[:4], B_LABELS[:4], references=refs, reduction="sum")
+    near, far = pair_values(B, B_LABELS.tolist(), "cosine", 0.5)
+    inside_the_memory = -dot(B[4], B[5])
+    assert float(value) == pytest.approx(float(sum(near) + sum(far) - inside_the_memory), abs=1e-12)
+
+
+def test_what_has_no_meaning_is_refused():
+    with pytest.raises(UserError, match="sphere=False"):
+        contrastive(A, A_LABELS, sphere=False)
+    with pytest.raises(UserError, match="did you mean 'euclid"):
+        contrastive(A, A_LABELS, geometry="euclidean")
+    with pytest.raises(UserError, match="did you mean 'balanced'"):
+        contrastive(A, A_LABELS, reduction="balance")

@@ -1,0 +1,65 @@
+"""CosFace: oracle, worked numbers, margin 0 is NormFace, closed-form gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.losses.cosface import cosface
+from similis.objective.losses.normface import normface
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B
+from tests.plain import dot, lse, mean, on_sphere
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    x, proxies = on_sphere(x), on_sphere(learned["proxies"])
+    values = []
+    for row, y in zip(x, labels, strict=True):
+        cosines = [dot(row, w) for w in proxies]
+        logits = [options["scale"] * (s - options["margin_cos"] * (c == y)) for c, s in enumerate(cosines)]
+        values.append(lse(logits) - logits[y])
+    return mean(values)
+
+
+ORACLES = {"default": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import CosFaceLoss
+
+    loss = CosFaceLoss(num_classes=len(learned["proxies"]), embedding_size=x.shape[1], margin=0.35, scale=64)
+    loss.W.data = learned["proxies"].T.to(x.dtype)
+    return loss(x, labels)
+
+
+PEERS = {"default": Peer("CosFaceLoss", peer)}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "proxies", "scale", "expected"),
+    [
+        (A, A_LABELS, PROXIES_A, 64.0, 1.44087796),
+        (A, A_LABELS, PROXIES_A, 16.0, 0.51639877),
+        (B, B_LABELS, PROXIES_B, 64.0, 9.49479305),
+        (B, B_LABELS, PROXIES_B, 16.0, 2.37789283),
+    ],
+)
+def test_worked_numbers(x, labels, proxies, scale, expected):
+    assert float(cosface(x, labels, proxies, scale=scale)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_a_margin_it_is_normface():
+    mine = float(cosface(A, A_LABELS, PROXIES_A, scale=20.0, margin_cos=0.0))
+    assert mine == pytest.approx(float(normface(A, A_LABELS, PROXIES_A, scale=20.0)), abs=1e-12)
+
+
+def test_gradient_on_the_cosines_is_probability_minus_target():
+    s = torch.tensor([[0.5, 0.4, 0.3]], dtype=torch.float64)
+    x = torch.cat([s, (1 - s.square().sum(1, keepdim=True)).sqrt()], 1).requires_grad_()
+    cosface(x, torch.tensor([0]), torch.eye(3, 4, dtype=torch.float64), scale=16.0, margin_cos=0.35).backward()
+    target = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    free = 16 * ((16 * (s - 0.35 * target)).softmax(1) - target)
+    free = torch.cat([free, torch.zeros(1, 1, dtype=torch.float64)], 1)
+    unit = x.detach()
+    assert torch.allclose(x.grad, free - (free * unit).sum(1, keepdim=True) * unit, atol=1e-12)

@@ -1,0 +1,177 @@
+"""Lifted structured loss: oracles of its four forms, worked numbers, gradients, identities."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+
+from similis.objective.losses.lifted import lifted
+from similis.objective.losses.triplet import triplet
+from similis.objective.references import Block, References
+from similis.values import Triplets, UserError
+from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.plain import ZERO, distance, dot, hinge, lse, mean, negatives, number, on_sphere, positives
+from tests.proof import Peer
+
+
+def oracle_song(x, labels, learned, options):
+    values = []
+    for i, j in combinations(range(len(x)), 2):
+        if labels[i] != labels[j]:
+            continue
+        far = [1.0 - distance(x[i], x[k]) for k in negatives(i, labels)]
+        far += [1.0 - distance(x[j], x[k]) for k in negatives(j, labels)]
+        values.append(hinge(lse(far) + distance(x[i], x[j])) ** 2 if far else ZERO)
+    return mean(values) / 2
+
+
+def oracle_anchors(x, labels, learned, options):
+    if options["form"] == "thesis":
+        x = on_sphere(x)
+        near_value, far_value = (lambda a, b: 0.5 - dot(a, b)), dot
+    else:
+        near_value, far_value = distance, (lambda a, b: 1.0 - distance(a, b))
+    values = []
+    for i in range(len(x)):
+        near, far = positives(i, labels), negatives(i, labels)
+        if near and far:
+            sums = lse([near_value(x[i], x[j]) for j in near]) + lse([far_value(x[i], x[k]) for k in far])
+            values.append(hinge(sums))
+    return mean(values)
+
+
+def oracle_deepmetric(x, labels, learned, options):
+    x = on_sphere(x)
+    values = []
+    for i in range(len(x)):
+        near = [dot(x[i], x[j]) for j in positives(i, labels)]
+        far = [dot(x[i], x[k]) for k in negatives(i, labels)]
+        if near and far:
+            low, high = min(map(number, near)), max(map(number, far))
+            near = [s for s in near if number(s) < high + 0.1]
+            far = [s for s in far if number(s) > low - 0.1]
+        values.append(lse([-2 * s for s in near]) + lse([40 * s for s in far]) / 20 if near and far else ZERO)
+    return mean(values)
+
+
+ORACLES = {
+    "song": oracle_song,
+    "thesis": oracle_anchors,
+    "generalised": oracle_anchors,
+    "deepmetric": oracle_deepmetric,
+}
+
+
+def peer(name):
+    def value(x, labels, learned):
+        from pytorch_metric_learning import distances, losses
+
+        return getattr(losses, name)(neg_margin=1, distance=distances.LpDistance(normalize_embeddings=False))(x, labels)
+
+    return value
+
+
+PEERS = {
+    "song": Peer("LiftedStructureLoss(LpDistance(normalize_embeddings=False))", peer("LiftedStructureLoss")),
+    "generalised": Peer(
+        "GeneralizedLiftedStructureLoss(LpDistance(normalize_embeddings=False))",
+        peer("GeneralizedLiftedStructureLoss"),
+        agrees=False,
+        note="an anchor without positives counts, with 0 for the logarithm of its empty sum; equal if there is none",
+    ),
+}
+
+
+def test_where_every_anchor_has_positives_the_peer_agrees_on_the_generalised_form():
+    x, labels = random_batch(0)
+    x, labels = x[labels != 3], labels[labels != 3]
+    theirs = PEERS["generalised"].value(x, labels, {})
+    assert float(lifted(x, labels, form="generalised")) == pytest.approx(float(theirs), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "form", "expected"),
+    [
+        (A, A_LABELS, "song", 2.56620929),
+        (B, B_LABELS, "song", 3.75675051),
+        (A, A_LABELS, "thesis", 0.90285772),
+        (B, B_LABELS, "thesis", 2.08060198),
+        (A, A_LABELS, "thesis", 5.41714633 / 6),  # printed as a sum over anchors
+        (B, B_LABELS, "thesis", 12.48361185 / 6),
+        (A, A_LABELS, "generalised", 1.56093223),
+        (B, B_LABELS, "generalised", 2.66695387),
+        (A, A_LABELS, "deepmetric", -0.01438207),
+        (B, B_LABELS, "deepmetric", 1.18512102),
+    ],
+)
+def test_worked_numbers(x, labels, form, expected):
+    assert float(lifted(x, labels, form=form)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_closed_form_gradient_of_the_original():
+    x = B.clone().requires_grad_()
+    lifted(x, B_LABELS).backward()
+    d = torch.cdist(B, B)
+    labels, weights = B_LABELS.tolist(), torch.zeros(6, 6, dtype=torch.float64)
+    pairs = [(i, j) for i, j in combinations(range(6), 2) if labels[i] == labels[j]]
+    for i, j in pairs:
+        ends = [(e, k) for e in (i, j) for k in negatives(e, labels)]
+        far = torch.stack([1.0 - d[e, k] for e, k in ends])
+        force = torch.relu(far.logsumexp(0) + d[i, j]) / len(pairs)
+        weights[i, j] += force
+        for (e, k), share in zip(ends, far.softmax(0), strict=True):
+            weights[e, k] -= force * share
+    both = torch.where(d > 0, (weights + weights.T) / d.clamp(min=1e-12), 0.0)
+    assert torch.allclose(x.grad, both.sum(1, keepdim=True) * B - both @ B, atol=1e-10)
+
+
+def test_weights_of_one_anchor_are_two_softmaxes():
+    """General pair weighting: a free column's gradient is its weight times the tangent direction."""
+    columns = B[1:].clone().requires_grad_()
+    refs = References((Block(columns, B_LABELS[1:]),))
+    lifted(B[:1], B_LABELS[:1], references=refs, form="thesis").backward()
+    tangent = B[:1] - (B[1:] @ B[0])[:, None] * B[1:]
+    weights = (columns.grad * tangent).sum(1) / tangent.square().sum(1)
+    assert weights.tolist() == pytest.approx([-0.336066, -0.663934, 0.62357, 0.23298, 0.14345], abs=1e-5)
+
+
+def test_one_positive_and_one_negative_make_a_triplet():
+    x = circle(0, 40, 50)
+    labels = torch.tensor([0, 0, 1])
+    refs = References((Block(x[1:], labels[1:]),))
+    value = lifted(x[:1], labels[:1], references=refs, form="thesis", margin=0.3)
+    one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+    hinged = triplet(x, labels, tuples=one, margin=0.3)
+    assert float(value) == pytest.approx(float(hinged), abs=1e-12)
+    assert float(value) > 0.1
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_pairs_without_negatives_cost_nothing_and_move_nothing():
+    """Nor is there a NaN on the way back that a mask happens to catch: a streamed back-end has no such mask."""
+    x = B.clone().requires_grad_()
+    with torch.autograd.detect_anomaly():
+        value = lifted(x, torch.zeros(6, dtype=torch.int64))
+        value.backward()
+    assert value.item() == 0
+    assert torch.equal(x.grad, torch.zeros_like(B))
+
+
+def test_an_end_without_negatives_leaves_the_other_ends_negatives_in_force():
+    """Only a relation can do this: sample 1 has no negatives, its partner 0 has one."""
+    x = torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64)
+    relation = torch.tensor([[1, 1, 0], [1, 1, -1], [0, -1, 1]])
+    assert float(lifted(x, relation, margin=4.0)) == pytest.approx((1 + (4.0 - 3.0)) ** 2 / 2)
+
+
+def test_what_has_no_meaning_is_refused():
+    with pytest.raises(UserError, match="has no margin"):
+        lifted(A, A_LABELS, form="deepmetric", margin=0.5)
+    with pytest.raises(UserError, match="sphere=False"):
+        lifted(A, A_LABELS, form="thesis", sphere=False)
+    with pytest.raises(UserError, match="memory"):
+        lifted(A, A_LABELS, references=References((Block(A, A_LABELS), Block(B, B_LABELS))))
+    with pytest.raises(UserError, match="did you mean 'generalised'"):
+        lifted(A, A_LABELS, form="generalized")

@@ -1,0 +1,161 @@
+"""Margin loss: oracle over all triplets, worked numbers, the gradient of the boundary, misprints."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.losses.margin import margin
+from similis.objective.losses.triplet import triplet
+from similis.objective.module import loss
+from similis.values import Triplets, UserError
+from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.plain import ZERO, distance, hinge, negatives, number, on_sphere, positives
+from tests.proof import Peer
+
+
+def all_triplets(labels):
+    n = len(labels)
+    return [(a, p, k) for a in range(n) for p in positives(a, labels) for k in negatives(a, labels)]
+
+
+def oracle(x, labels, learned, options):
+    x = on_sphere(x)
+    beta = learned.get("beta", torch.tensor(options["beta"], dtype=torch.float64))
+    value, active = ZERO, 0
+    for a, p, n in all_triplets(labels):
+        edge = beta[labels[a]] if beta.ndim else beta
+        near = hinge(options["margin_dist"] + distance(x[a], x[p]) - edge)
+        far = hinge(options["margin_dist"] - distance(x[a], x[n]) + edge)
+        value = value + near + far + options["nu"] * edge
+        active += (number(near) > 0) + (number(far) > 0)
+    return value / active if active else value * 0
+
+
+ORACLES = dict.fromkeys(["default", "per_class", "fixed"], oracle)
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import MarginLoss
+
+    made = MarginLoss(margin=0.2, beta=1.2)
+    made.beta = learned.get("beta", torch.tensor(1.2, dtype=x.dtype)).reshape(-1)  # its own 1.2 is a float32
+    return made(x, labels)
+
+
+PEERS = {
+    "default": Peer("MarginLoss(learn_beta=True)", peer),
+    "per_class": Peer("MarginLoss(learn_beta=True, num_classes=C)", peer),
+    "fixed": Peer("MarginLoss", peer),
+}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "options", "expected"),
+    [
+        (A, A_LABELS, {}, 0.40034268),
+        (B, B_LABELS, {}, 0.60615792),
+        (A, A_LABELS, {"margin_dist": 0.5}, 0.22240785),
+        (B, B_LABELS, {"margin_dist": 0.5}, 0.57799532),
+        (A, A_LABELS, {"beta": torch.tensor([1.0, 1.2, 1.4], dtype=torch.float64)}, 0.27310709),
+    ],
+)
+def test_worked_numbers(x, labels, options, expected):
+    assert float(margin(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+def listed(labels):
+    return Triplets(*torch.tensor(all_triplets(labels.tolist())).T)
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "total", "active"), [(A, A_LABELS, 1.60137070, 4), (B, B_LABELS, 16.97242183, 28)]
+)
+def test_worked_sums_and_counts(x, labels, total, active):
+    """With nu the numerator grows by nu beta for each triplet: that shows the number of active pairs."""
+    plain, more = (float(margin(x, labels, nu=nu)) for nu in (0.0, 1.0))
+    triplets = len(all_triplets(labels.tolist()))
+    assert (more - plain) == pytest.approx(triplets * 1.2 / active, abs=1e-6)
+    assert plain * active == pytest.approx(total, abs=1e-6)
+
+
+@pytest.mark.parametrize("beta", [1.2, torch.tensor([0.9, 1.1, 1.2, 1.3], dtype=torch.float64)])
+def test_counting_all_triplets_is_listing_them(beta):
+    for seed in range(3):
+        x, labels = random_batch(seed)
+        counted = margin(x, labels, beta, nu=0.3)
+        assert float(counted) == pytest.approx(float(margin(x, labels, beta, nu=0.3, tuples=listed(labels))), abs=1e-12)
+
+
+def test_gradient_of_the_boundary_is_the_surplus_of_active_negatives():
+    beta = torch.tensor(1.2, dtype=torch.float64, requires_grad=True)
+    margin(A, A_LABELS, beta).backward()
+    assert beta.grad.item() == pytest.approx(1.0)
+    x, labels = random_batch(0)
+    each = torch.full((4,), 1.2, dtype=torch.float64, requires_grad=True)
+    margin(x, labels, each).backward()
+    d = torch.cdist(on_sphere(x), on_sphere(x))
+    surplus, active = torch.zeros(4, dtype=torch.float64), 0
+    for a, p, n in all_triplets(labels.tolist()):
+        near, far = bool(d[a, p] > 1.0), bool(d[a, n] < 1.4)
+        surplus[labels[a]] += far - near
+        active += far + near
+    assert torch.allclose(each.grad, surplus / active, atol=1e-12)
+    assert surplus.abs().sum() > 0
+
+
+def test_negatives_get_a_force():
+    """With 0 instead of -1 for negatives, as printed, their value would be the constant margin."""
+    x = circle(0, 10, 20).requires_grad_()
+    margin(x, torch.tensor([0, 0, 1])).backward()
+    assert float(x.grad[2].norm()) > 0.1
+
+
+def test_a_boundary_of_1_2_is_a_distance_and_no_cosine():
+    """As a cosine it could never be reached: all positives would be active and no negative."""
+    s = B @ B.T
+    same = B_LABELS[:, None] == B_LABELS[None, :]
+    assert bool((0.19 + (1.2 - s[same]) > 0).all())
+    assert not bool((0.19 - (1.2 - s[~same]) > 0).any())
+    beta = torch.tensor(1.2, dtype=torch.float64, requires_grad=True)
+    margin(B, B_LABELS, beta, margin_dist=0.19).backward()
+    assert -1 < beta.grad.item() < 1  # both kinds are active here
+
+
+def test_a_boundary_at_the_negative_is_the_triplet_loss():
+    x, labels = circle(0, 40, 50), torch.tensor([0, 0, 1])
+    one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+    edge = (x[0] - x[2]).norm()
+    value = 2 * margin(x, labels, edge, tuples=one) - 0.2  # two active pairs; the negative pays the margin
+    assert float(value) == pytest.approx(
+        float(triplet(x, labels, tuples=one, geometry="euclid", margin=0.2)), abs=1e-12
+    )
+
+
+def test_nothing_active_is_an_attached_zero_whatever_nu():
+    x = circle(0, 0, 180).requires_grad_()
+    beta = torch.tensor(1.2, dtype=torch.float64, requires_grad=True)
+    value = margin(x, torch.tensor([0, 0, 1]), beta, nu=1.0)
+    value.backward()
+    assert value.item() == 0
+    assert beta.grad.item() == 0
+    assert torch.equal(x.grad, torch.zeros_like(x))
+
+
+def test_the_boundary_is_learned_or_stays_a_number():
+    scalar, each = loss("margin", beta=0.9), loss("margin", num_classes=3, per_class=True)
+    fixed = loss("margin", beta=0.9, learnable=False)
+    assert scalar.learned["beta"].shape == ()
+    assert each.learned["beta"].tolist() == pytest.approx([1.2] * 3)
+    assert list(fixed.parameters()) == []
+    assert float(fixed(B, B_LABELS)) == float(margin(B, B_LABELS, 0.9))
+    assert scalar(B, B_LABELS).item() == pytest.approx(float(margin(B, B_LABELS, 0.9)), abs=1e-6)
+
+
+def test_a_boundary_for_each_class_needs_classes():
+    with pytest.raises(UserError, match="num_classes"):
+        loss("margin", per_class=True)
+    with pytest.raises(UserError, match="classes 0 to 1"):
+        margin(A, A_LABELS, torch.ones(2))
+    with pytest.raises(UserError, match="relation"):
+        margin(A, torch.eye(6), torch.ones(2))

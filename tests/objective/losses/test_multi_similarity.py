@@ -1,0 +1,178 @@
+"""Multi-similarity loss: oracle with mining and direction, worked numbers, weights, limits, misprints."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.multi_similarity import multi_similarity
+from similis.objective.references import Block, References
+from similis.values import Pairs
+from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.plain import ZERO, distance, dot, lse1, mean, negatives, number, on_sphere, positives
+from tests.proof import Peer
+
+
+def angle(a, p, n):
+    """Cosine of the angle at a, 0 if one of the sides has no length."""
+    sides = distance(a, p) * distance(a, n)
+    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
+
+
+def oracle(x, labels, learned, options):
+    x = on_sphere(x)
+    alpha, beta, base, slack = (options[k] for k in ("alpha", "beta", "base_cos", "epsilon_cos"))
+    values = []
+    for i in range(len(x)):
+        near = {j: dot(x[i], x[j]) for j in positives(i, labels)}
+        far = {k: dot(x[i], x[k]) for k in negatives(i, labels)}
+        hardest = min(near, key=lambda j: number(near[j])) if near else None
+        if options["mined"]:
+            low = min((number(s) for s in near.values()), default=math.inf)
+            high = max((number(s) for s in far.values()), default=-math.inf)
+            near = {j: s for j, s in near.items() if number(s) < high + slack}
+            far = {k: s for k, s in far.items() if number(s) > low - slack}
+        push = []
+        for k, s in far.items():
+            turn = ZERO if hardest is None else angle(x[i], x[hardest], x[k])
+            push.append(beta * (s - base - options["direction"] * turn))
+        values.append(lse1([-alpha * (s - base) for s in near.values()]) / alpha + lse1(push) / beta)
+    return mean(values)
+
+
+ORACLES = dict.fromkeys(["default", "unmined", "direction"], oracle)
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning import losses, miners
+
+    return losses.MultiSimilarityLoss()(x, labels, miners.MultiSimilarityMiner(epsilon=0.1)(x, labels))
+
+
+def unmined_peer(x, labels, learned):
+    from pytorch_metric_learning.losses import MultiSimilarityLoss
+
+    return MultiSimilarityLoss()(x, labels)
+
+
+PEERS = {
+    "default": Peer("MultiSimilarityLoss + MultiSimilarityMiner", peer),
+    "unmined": Peer("MultiSimilarityLoss", unmined_peer),
+}
+TUNED = {"alpha": 18.0, "beta": 76.0, "base_cos": 0.8, "epsilon_cos": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "options", "expected"),
+    [
+        (A, A_LABELS, {}, 0.05854715),
+        (A, A_LABELS, {"mined": False}, 0.27521647),
+        (A, A_LABELS, TUNED, 0.09616342),
+        (A, A_LABELS, {"base_cos": 1.0}, 0.09900167),
+        (B, B_LABELS, {}, 0.91289839),
+        (B, B_LABELS, {"mined": False}, 0.95150774),
+        (B, B_LABELS, TUNED, 0.75358171),
+        (B, B_LABELS, {"base_cos": 1.0}, 1.07535797),
+        (B, B_LABELS, {"direction": 0.3}, 0.78968719),
+    ],
+)
+def test_worked_numbers(x, labels, options, expected):
+    assert float(multi_similarity(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+MINED_B = [([2], [3]), ([2], [3]), ([0, 1], [3, 4]), ([4, 5], [0, 1, 2]), ([3, 5], [2]), ([3], [2])]
+
+
+def as_pairs(sets):
+    near = torch.tensor([(i, j) for i, (own, _) in enumerate(sets) for j in own])
+    far = torch.tensor([(i, k) for i, (_, other) in enumerate(sets) for k in other])
+    return Pairs(*near.T, *far.T)
+
+
+def test_the_mined_sets_of_the_worked_example_listed_as_pairs():
+    listed = multi_similarity(B, B_LABELS, tuples=as_pairs(MINED_B))
+    assert float(listed) == pytest.approx(0.91289839, abs=1e-6)
+    turned = multi_similarity(B, B_LABELS, tuples=as_pairs(MINED_B), direction=0.3)
+    assert float(turned) == pytest.approx(0.78968719, abs=1e-6)
+    one = multi_similarity(A, A_LABELS, tuples=as_pairs([([], [])] * 3 + [([2], [4])]))
+    assert float(one) == pytest.approx(0.05854715, abs=1e-6)
+
+
+def test_listed_pairs_may_lie_in_a_memory():
+    refs = References((Block(B[:3], B_LABELS[:3]), Block(B[3:], B_LABELS[3:])))
+    value = multi_similarity(B, B_LABELS, references=refs, tuples=as_pairs(MINED_B))
+    assert float(value) == pytest.approx(0.91289839, abs=1e-6)
+
+
+def row_zero(x, labels, **options):
+    """Loss of anchor 0 alone, its columns free."""
+    columns = x[1:].clone().requires_grad_()
+    value = multi_similarity(x[:1], labels[:1], references=References((Block(columns, labels[1:]),)), **options)
+    value.backward()
+    tangent = x[:1] - (x[1:] @ x[0])[:, None] * x[1:]
+    return value.item(), (columns.grad * tangent).sum(1) / tangent.square().sum(1)
+
+
+def test_weights_of_one_anchor():
+    _, weights = row_zero(B, B_LABELS, mined=False)
+    assert weights.tolist() == pytest.approx([-0.136754, -0.53375, 0.178518, 0, 0], abs=1e-5)
+    s = B[1:] @ B[0]
+    pull, push = (-2 * (s[:2] - 0.5)).exp(), (50 * (s[2:] - 0.5)).exp()
+    expected = torch.cat([-pull / (1 + pull.sum()), push / (1 + push.sum())])
+    assert torch.allclose(weights, expected, atol=1e-12)
+
+
+def test_pairs_at_the_base_cost_log_two_each():
+    x = circle(0, 60, -60)  # both cosines are 0.5
+    value, _ = row_zero(x, torch.tensor([0, 0, 1]))
+    assert value == pytest.approx(math.log(2) * (1 / 2 + 1 / 50), abs=1e-12)
+
+
+def test_large_scales_leave_the_hinges_of_the_hardest_pairs():
+    value = multi_similarity(B, B_LABELS, alpha=1e4, beta=1e4)
+    s = B @ B.T
+    hinges = [max((max(0.5 - float(s[i, j]), 0.0) for j in near), default=0.0) for i, (near, _) in enumerate(MINED_B)]
+    pushes = [max((max(float(s[i, k]) - 0.5, 0.0) for k in far), default=0.0) for i, (_, far) in enumerate(MINED_B)]
+    assert float(value) == pytest.approx(sum(hinges + pushes) / 6, abs=1e-3)
+
+
+def test_a_wide_slack_mines_nothing_away():
+    for x, labels in ((A, A_LABELS), (B, B_LABELS)):
+        wide = multi_similarity(x, labels, epsilon_cos=3.0)
+        assert float(wide) == pytest.approx(float(multi_similarity(x, labels, mined=False)), abs=1e-12)
+
+
+def test_direction_zero_is_the_loss_itself_and_more_of_it_costs_less():
+    values = [float(multi_similarity(B, B_LABELS, direction=gamma)) for gamma in (0.0, 0.15, 0.3)]
+    assert values[0] == float(multi_similarity(B, B_LABELS))
+    assert values[0] > values[1] > values[2]
+
+
+def test_true_duplicates_stay_and_self_does_not():
+    """Dropping self by its similarity of 1 would drop the duplicate too; keeping self would add a pair."""
+    x, labels = circle(0, 0, 30), torch.tensor([0, 0, 1])
+    s = math.cos(math.pi / 6)
+    pull, push = math.log1p(math.exp(-2 * 0.5)) / 2, math.log1p(math.exp(50 * (s - 0.5))) / 50
+    both = math.log1p(2 * math.exp(50 * (s - 0.5))) / 50
+    value = float(multi_similarity(x, labels, mined=False))
+    assert value == pytest.approx((2 * (pull + push) + both) / 3, abs=1e-12)
+
+
+def test_mining_needs_both_sets():
+    """An anchor without positives has no threshold for negatives: it counts as 0, and unmined as its push."""
+    x, labels = circle(0, 10), torch.tensor([0, 1])
+    assert float(multi_similarity(x, labels)) == 0
+    assert float(multi_similarity(x, labels, mined=False)) > 0.1
+
+
+def test_kept_sets_are_empty_together():
+    for seed in range(5):
+        x, labels = random_batch(seed)
+        s = on_sphere(x) @ on_sphere(x).T
+        for i in range(11):
+            near, far = positives(i, labels.tolist()), negatives(i, labels.tolist())
+            if near:
+                low, high = s[i, near].min(), s[i, far].max()
+                assert bool((s[i, near] < high + 0.1).any()) == bool((s[i, far] > low - 0.1).any())

@@ -1,0 +1,105 @@
+"""Neighbourhood components analysis: oracle from the definition, worked numbers, gradient, misprints."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.nca import nca
+from similis.objective.references import Block, References
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, U_LABELS, A, B, U, random_batch
+from tests.plain import lse, mean, negatives, on_sphere, positives, squared_distance
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    values = []
+    for i in range(len(x)):
+        near, far = positives(i, labels), negatives(i, labels)
+        below = near + far if options["form"] == "prob" else far
+        if near and below:
+            values.append(
+                lse([-options["scale"] * squared_distance(x[i], x[k]) for k in below])
+                - lse([-options["scale"] * squared_distance(x[i], x[j]) for j in near])
+            )
+    return mean(values)
+
+
+ORACLES = {"prob": oracle, "ratio": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning import distances, losses
+
+    return losses.NCALoss(distance=distances.LpDistance(power=2, normalize_embeddings=False))(x, labels)
+
+
+PEERS = {"prob": Peer("NCALoss(LpDistance(power=2, normalize_embeddings=False))", peer)}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "form", "expected"),
+    [
+        (A, A_LABELS, "prob", 0.56641642),
+        (B, B_LABELS, "prob", 0.75757602),
+        (U, U_LABELS, "prob", 1.16992490),
+        (A, A_LABELS, "ratio", -0.34905967),
+        (B, B_LABELS, "ratio", -0.10589731),
+    ],
+)
+def test_worked_numbers(x, labels, form, expected):
+    assert float(nca(x, labels, form=form)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_closed_form_gradient():
+    """Of D2_ik: -p_ik, and for positives + p_ik / p_i."""
+    x, labels = random_batch(0, duplicates=False)
+    x.requires_grad_()
+    nca(x, labels).backward()
+    with torch.no_grad():
+        chance = (-torch.cdist(x, x).square()).fill_diagonal_(-math.inf).softmax(1)
+        same = (labels[:, None] == labels[None, :]).fill_diagonal_(False)
+        own = (chance * same).sum(1, keepdim=True)
+        anchors = same.any(1, keepdim=True)
+        weights = torch.where(anchors, chance * same / own.clamp(min=1e-300) - chance, 0.0) / anchors.sum()
+        both = weights + weights.T
+        expected = 2 * (both.sum(1, keepdim=True) * x - both @ x)
+    assert torch.allclose(x.grad, expected, atol=1e-10)
+
+
+def test_the_probability_form_is_softplus_of_the_ratio_for_each_anchor():
+    for i in range(6):
+        rest = [k for k in range(6) if k != i]
+        refs = References((Block(B[rest], B_LABELS[rest]),))
+        ratio = float(nca(B[[i]], B_LABELS[[i]], references=refs, form="ratio"))
+        prob = float(nca(B[[i]], B_LABELS[[i]], references=refs))
+        assert prob == pytest.approx(math.log1p(math.exp(ratio)), abs=1e-12)
+
+
+def test_the_scale_is_that_of_squared_distances():
+    x, labels = random_batch(1)
+    assert float(nca(x, labels, scale=4.0)) == pytest.approx(float(nca(2 * x, labels)), abs=1e-10)
+
+
+def test_unit_rows_on_request():
+    x, labels = random_batch(1)
+    assert float(nca(x, labels, sphere=True)) == pytest.approx(float(nca(on_sphere(x), labels)), abs=1e-12)
+
+
+def test_the_misprints_are_not_computed():
+    """Eq. 14 prints -D / sum(-D), without exp; Eq. 15 prints one set above and below, a loss of 0."""
+    squared = torch.cdist(U, U).square()
+    same = (U_LABELS[:, None] == U_LABELS[None, :]).fill_diagonal_(False)
+    without_exp = -((squared * same).sum(1) / squared.sum(1)).log().mean()
+    value = float(nca(U, U_LABELS))
+    assert abs(value - float(without_exp)) > 0.1
+    assert abs(value) > 0.1
+
+
+def test_one_class_is_certain_and_a_wrong_form_is_named():
+    assert float(nca(U, torch.zeros(4, dtype=torch.int64))) == 0
+    with pytest.raises(UserError, match="did you mean 'prob'"):
+        nca(U, U_LABELS, form="probability")

@@ -1,0 +1,206 @@
+"""N-pair loss: oracles of its three choices of positives, worked numbers, cross entropy, misprints."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from similis.objective.losses.npair import npair
+from similis.objective.references import Block, References
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
+from tests.plain import dot, lse1, mean, negatives, on_sphere, positives
+from tests.proof import Peer
+
+
+def norms(rows):
+    return mean([dot(row, row) for row in rows])
+
+
+def oracle_all(x, labels, learned, options):
+    values = []
+    for i in range(len(x)):
+        near, far = positives(i, labels), negatives(i, labels)
+        if near and far:
+            values.append(mean([lse1([dot(x[i], x[k]) - dot(x[i], x[j]) for k in far]) for j in near]))
+    return mean(values) + options["l2"] * norms(x)
+
+
+def oracle_one(x, labels, learned, options):
+    values = []
+    for i in range(len(x)):
+        near, far = positives(i, labels), negatives(i, labels)
+        if near and far:
+            j = min([j for j in near if j > i] or near)
+            values.append(lse1([dot(x[i], x[k]) - dot(x[i], x[j]) for k in far]))
+    return mean(values) + options["l2"] * norms(x)
+
+
+def oracle_pairs(x, labels, learned, options):
+    members = [[i for i, y in enumerate(labels) if y == c] for c in sorted(set(labels))]
+    pairs = [m[:2] for m in members if len(m) > 1]
+    values = [lse1([dot(x[a], x[q]) - dot(x[a], x[p]) for _, q in pairs if q != p]) for a, p in pairs]
+    value = mean(values) if len(pairs) > 1 else 0.0
+    return value + options["l2"] * norms([x[i] for pair in pairs for i in pair])
+
+
+ORACLES = {"all": oracle_all, "one": oracle_one, "pairs": oracle_pairs}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning import distances, losses
+
+    return losses.NPairsLoss(distance=distances.DotProductSimilarity(normalize_embeddings=False))(x, labels)
+
+
+PEERS = {
+    "pairs": Peer(
+        "NPairsLoss(DotProductSimilarity(normalize_embeddings=False))",
+        peer,
+        agrees=False,
+        note="it has no term of the squared norms: with l2=0 both are equal (its default also normalises)",
+    )
+}
+
+
+def test_without_the_norms_the_peer_agrees():
+    for seed in range(3):
+        x, labels = random_batch(seed)
+        assert float(npair(x, labels, positives="pairs", l2=0.0)) == pytest.approx(
+            float(peer(x, labels, {})), abs=1e-10
+        )
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "options", "expected"),
+    [
+        (A, A_LABELS, {"positives": "pairs", "l2": 0.0}, 0.62648094),
+        (A, A_LABELS, {"positives": "pairs"}, 0.64648094),
+        (3 * A, A_LABELS, {"positives": "pairs", "l2": 0.0}, 0.17246376),
+        (3 * A, A_LABELS, {"positives": "pairs"}, 0.35246376),
+        (3 * A, A_LABELS, {"positives": "pairs", "sphere": True}, 0.64648094),
+        (A[[1, 0, 2, 3, 4, 5]], A_LABELS, {"positives": "pairs", "l2": 0.0}, 0.55461344),
+        (A, A_LABELS, {"l2": 0.0}, 0.92106856),
+        (B, B_LABELS, {"l2": 0.0}, 1.23450733),
+        (A, A_LABELS, {"positives": "one", "l2": 0.0}, 0.92106856),
+        (B, B_LABELS, {"positives": "one", "l2": 0.0}, 1.21907625),
+    ],
+)
+def test_worked_numbers(x, labels, options, expected):
+    assert float(npair(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_pairs_are_a_row_wise_cross_entropy_with_its_gradient():
+    x, labels = torch.randn(8, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), torch.arange(8) // 2
+    x.requires_grad_()
+    value = npair(x, labels, positives="pairs", l2=0.0)
+    value.backward()
+    anchors, partners = x.detach()[0::2], x.detach()[1::2]
+    logits = anchors @ partners.T
+    assert value.item() == pytest.approx(float(cross_entropy(logits, torch.arange(4))), abs=1e-12)
+    weights = (logits.softmax(1) - torch.eye(4, dtype=torch.float64)) / 4
+    assert torch.allclose(x.grad[0::2], weights @ partners, atol=1e-12)
+    assert torch.allclose(x.grad[1::2], weights.T @ anchors, atol=1e-12)
+
+
+def columns_of(x, labels, *index):
+    return References((Block(x[list(index)], labels[list(index)]),))
+
+
+def test_one_negative_is_the_smooth_triplet_without_a_margin():
+    value = npair(A[:1], A_LABELS[:1], references=columns_of(A, A_LABELS, 1, 2), l2=0.0)
+    z = float(A[0] @ A[2] - A[0] @ A[1])
+    assert float(value) == pytest.approx(0.32670356, abs=1e-6)
+    assert float(value) == pytest.approx(math.log1p(math.exp(z)), abs=1e-12)
+    assert z < 0  # the hinge, to which it is said to reduce, is 0 here
+    assert 0 < float(value) - max(z, 0.0) <= math.log(2)
+
+
+def test_weights_of_one_anchor_with_one_positive():
+    free = B[[1, 3, 4, 5]].clone().requires_grad_()
+    refs = References((Block(free, B_LABELS[[1, 3, 4, 5]]),))
+    npair(B[:1], B_LABELS[:1], references=refs, l2=0.0).backward()
+    weights = (free.grad @ B[0]).tolist()
+    assert weights == pytest.approx([-0.500518, 0.312108, 0.116611, 0.0718], abs=1e-5)
+
+
+@pytest.mark.parametrize(("pairs", "floor"), [(2, 0.12692801), (5, 0.76361459), (20, 2.03226389), (36, 2.60366008)])
+def test_on_the_unit_sphere_even_a_perfect_simplex_pays(pairs, floor):
+    centred = torch.eye(pairs, dtype=torch.float64) - 1 / pairs
+    x = torch.nn.functional.normalize(centred).repeat_interleave(2, 0)
+    value = npair(x, torch.arange(pairs).repeat_interleave(2), positives="pairs", l2=0.0, sphere=True)
+    assert float(value) == pytest.approx(floor, abs=1e-6)
+
+
+def test_the_positive_is_not_summed_inside_the_logarithm():
+    """Eq. 2.22 read literally is another number as soon as a class has three samples."""
+    labels = B_LABELS.tolist()
+    literal = mean(
+        [
+            lse1([B[i] @ B[k] - B[i] @ B[j] for j in positives(i, labels) for k in negatives(i, labels)])
+            for i in range(6)
+        ]
+    )
+    assert float(literal) == pytest.approx(1.78743279, abs=1e-6)
+    for choice in ("all", "one"):
+        assert abs(float(npair(B, B_LABELS, positives=choice, l2=0.0)) - float(literal)) > 0.5
+
+
+def test_the_exponential_that_is_missing_in_print_is_there():
+    """Eqs. 8 and 9 print the logarithm of 1 plus a plain sum, which has no value on a good batch."""
+    x, labels = 3 * A, A_LABELS
+    plain = 1 + sum(float(x[0] @ x[q] - x[0] @ x[1]) for q in (3, 5))
+    assert plain < 0
+    assert npair(x, labels, positives="pairs", l2=0.0).isfinite()
+
+
+def test_later_samples_and_single_ones_take_no_part_in_pairs():
+    x, labels = random_batch(3)
+    moved, extra = x.clone(), 0
+    for c in labels.unique():
+        members = (labels == c).nonzero()[:, 0]
+        rest = members[2:] if len(members) > 1 else members
+        moved[rest] = 100.0
+        extra += len(rest)
+    assert extra == 5
+    assert torch.equal(npair(moved, labels, positives="pairs"), npair(x, labels, positives="pairs"))
+
+
+def test_a_single_pair_leaves_the_norms_alone():
+    x = torch.tensor([[3.0, 0.0], [4.0, 0.0], [9.0, 0.0]], dtype=torch.float64)
+    assert float(npair(x, torch.tensor([0, 0, 1]), positives="pairs", l2=0.1)) == pytest.approx(0.1 * 12.5)
+
+
+def test_norms_on_the_sphere_have_no_gradient():
+    x, labels = random_batch(0)
+    gradients = []
+    for l2 in (0.0, 0.5):
+        leaf = x.clone().requires_grad_()
+        npair(leaf, labels, l2=l2, sphere=True).backward()
+        gradients.append(leaf.grad)
+    assert torch.allclose(*gradients, atol=1e-14)
+
+
+def test_order_chooses_pairs_and_next_positives_only():
+    x, labels = random_batch(1, duplicates=False)
+    turned = torch.arange(10, -1, -1)
+    for choice, same in {"all": True, "one": False, "pairs": False}.items():
+        first = float(npair(x, labels, positives=choice))
+        second = float(npair(x[turned], labels[turned], positives=choice))
+        assert (abs(first - second) < 1e-10) == same
+
+
+def test_a_memory_cannot_serve_pairs_and_a_wrong_choice_is_named():
+    refs = References((Block(A, A_LABELS), Block(B, B_LABELS)))
+    with pytest.raises(UserError, match="memory"):
+        npair(A, A_LABELS, references=refs, positives="pairs")
+    with pytest.raises(UserError, match="did you mean 'pairs'"):
+        npair(A, A_LABELS, positives="pair")
+
+
+def test_unit_rows_of_a_raw_batch():
+    x, labels = random_batch(2)
+    assert float(npair(x, labels, sphere=True)) == pytest.approx(float(npair(on_sphere(x), labels)), abs=1e-12)

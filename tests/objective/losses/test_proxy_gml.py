@@ -1,0 +1,114 @@
+"""ProxyGML: oracle that sorts, worked numbers, ties, NormFace as a special case. The peer library has no ProxyGML."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.normface import normface
+from similis.objective.losses.proxy_gml import between_proxies, kept_neighbors, proxy_gml
+from similis.objective.module import loss
+from similis.values import UserError
+from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A, random_batch
+from tests.plain import ZERO, dot, lse, mean, number, on_sphere
+
+
+def oracle(x, labels, learned, options):
+    classes, members = learned["proxies"].shape[:2]
+    x, proxies = on_sphere(x), on_sphere(learned["proxies"].flatten(0, 1))
+    of_class = [j // members for j in range(classes * members)]
+    keep = options["neighbors"] or max(members, math.ceil(options["ratio"] * classes * members))
+    values = []
+    for row, y in zip(x, labels, strict=True):
+        cosines = [dot(row, w) for w in proxies]
+        order = sorted(range(len(proxies)), key=lambda j: (of_class[j] != y, -number(cosines[j]), j))[:keep]
+        z = {c: sum((cosines[j] for j in order if of_class[j] == c), ZERO) for c in {of_class[j] for j in order}}
+        values.append(lse(list(z.values())) - z[y])
+    between = []
+    for j, w in enumerate(proxies):
+        sums = [
+            sum((dot(w, proxies[k]) for k in range(len(proxies)) if of_class[k] == c), ZERO) for c in range(classes)
+        ]
+        between.append(lse(sums) - sums[of_class[j]])
+    return mean(values) + options["regularisation"] * mean(between)
+
+
+ORACLES = {"default": oracle, "few": oracle, "all": oracle}
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "regularisation", "expected"),
+    [
+        (3, 0.3, 0.55986568),
+        (3, 0.0, 0.39303499),
+        (6, 0.3, 0.52974347),
+        (6, 0.0, 0.36291278),
+        (2, 0.3, 0.16683069),
+        (2, 0.0, 0.0),
+    ],
+)
+def test_worked_numbers(neighbors, regularisation, expected):
+    value = proxy_gml(A, A_LABELS, CENTRES_A, neighbors=neighbors, regularisation=regularisation)
+    assert float(value) == pytest.approx(expected, abs=1e-6)
+    assert float(between_proxies(CENTRES_A)) == pytest.approx(0.55610229, abs=1e-6)
+
+
+def test_one_proxy_each_and_all_kept_is_normface_without_scale():
+    mine = float(proxy_gml(A, A_LABELS, PROXIES_A.unsqueeze(1), ratio=1.0, regularisation=0.0))
+    assert mine == pytest.approx(float(normface(A, A_LABELS, PROXIES_A, scale=1.0)), abs=1e-12)
+
+
+def test_more_neighbours_than_proxies_is_all_of_them():
+    many = float(proxy_gml(A, A_LABELS, CENTRES_A, neighbors=100))
+    assert many == pytest.approx(0.52974347, abs=1e-6)
+
+
+def test_equal_cosines_go_to_the_lower_proxy():
+    """The sample e0 is equally like e1, e2 and e3 of three other classes; one rival is kept: the first."""
+    x = torch.eye(1, 4, dtype=torch.float64)
+    proxies = torch.eye(4, dtype=torch.float64).unsqueeze(1).requires_grad_()
+    proxy_gml(x, torch.tensor([0]), proxies, neighbors=2, regularisation=0.0).backward()
+    assert (proxies.grad.abs().sum((1, 2)) > 0).tolist() == [False, True, False, False]  # its own has a tangent of 0
+
+
+def test_gradient_is_the_probability_on_kept_proxies_and_nothing_elsewhere():
+    """Free cosines: dL/ds is p_c on each kept proxy of class c, minus 1 on the own ones."""
+    s = torch.tensor([[0.1, 0.2, 0.3, -0.1, 0.25, -0.2]], dtype=torch.float64)
+    x = torch.cat([s, (1 - s.square().sum(1, keepdim=True)).sqrt()], 1).requires_grad_()
+    proxies = torch.eye(6, 7, dtype=torch.float64).view(3, 2, 7)
+    proxy_gml(x, torch.tensor([0]), proxies, neighbors=4, regularisation=0.0).backward()
+    own, one, two = torch.tensor([0.3, 0.3, 0.25], dtype=torch.float64).softmax(0).tolist()
+    free = torch.tensor([[own - 1, own - 1, one, 0, two, 0, 0]], dtype=torch.float64)
+    unit = x.detach()
+    assert torch.allclose(x.grad, free - (free * unit).sum() * unit, atol=1e-12)
+
+
+def test_no_rival_kept_is_an_attached_zero():
+    x = A.clone().requires_grad_()
+    value = proxy_gml(x, A_LABELS, CENTRES_A, neighbors=2, regularisation=0.0)
+    value.backward()
+    assert value.item() == 0
+    assert x.grad.abs().sum() == 0
+
+
+def test_the_cross_entropies_are_not_negative():
+    """Eqs. 23 to 26 as printed lack the minus sign of a cross entropy."""
+    x, labels = random_batch(0)
+    proxies = torch.randn(4, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert float(proxy_gml(x, labels, proxies, ratio=0.5, regularisation=0.0)) > 0
+    assert float(between_proxies(proxies)) > 0
+
+
+def test_number_of_neighbours():
+    assert kept_neighbors(100, 12, 0.05, None) == 60
+    assert kept_neighbors(100, 12, 0.07, None) == 84  # 0.07 * 100 * 12 is a hair above 84
+    assert kept_neighbors(4, 12, 0.05, None) == 12
+    with pytest.raises(UserError, match="at least that many"):
+        proxy_gml(A, A_LABELS, CENTRES_A, neighbors=1)
+
+
+def test_number_of_proxies_is_chosen_when_the_loss_is_built():
+    assert loss("proxy_gml", num_classes=4, dim=5, preset="paper").learned["proxies"].shape == (4, 12, 5)
+    assert loss("proxy_gml", num_classes=4, dim=5, subproxies=1).learned["proxies"].shape == (4, 1, 5)

@@ -1,0 +1,112 @@
+"""ProxyNCA: oracle, worked numbers, corrected gradient of S 19 / T 2.28, direction regularisation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.proxy_nca import proxy_nca
+from similis.objective.module import loss
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
+from tests.plain import ZERO, distance, dot, lse, mean, number, on_sphere, squared_distance
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    x, proxies = on_sphere(x), on_sphere(learned["proxies"])
+    strength, gamma = options["sigma"] ** 2, options["direction"]
+    values = []
+    for row, y in zip(x, labels, strict=True):
+        others = [
+            -strength * squared_distance(row, w) - gamma * angle(row, proxies[y], w)
+            for c, w in enumerate(proxies)
+            if c != y
+        ]
+        values.append(lse(others) + strength * squared_distance(row, proxies[y]))
+    return mean(values)
+
+
+def angle(a, p, n):
+    sides = distance(a, p) * distance(a, n)
+    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
+
+
+ORACLES = {"default": oracle, "sigma": oracle, "direction": oracle}
+
+
+def peer(softmax_scale):
+    def value(x, labels, learned):
+        from pytorch_metric_learning.losses import ProxyNCALoss
+
+        classes = len(learned["proxies"])
+        loss = ProxyNCALoss(num_classes=classes, embedding_size=x.shape[1], softmax_scale=softmax_scale)
+        loss.proxies.data = learned["proxies"].to(x.dtype)
+        return loss(x, labels)
+
+    return value
+
+
+NOTE = (
+    "the peer keeps the own proxy in the denominator: it computes ProxyNCA++ with temperature 1 / softmax_scale, "
+    "which is the softplus of each sample's ProxyNCA"
+)
+PEERS = {
+    "default": Peer("ProxyNCALoss(softmax_scale=1)", peer(1), agrees=False, note=NOTE),
+    "sigma": Peer("ProxyNCALoss(softmax_scale=9)", peer(9), agrees=False, note=NOTE),
+}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "proxies", "options", "expected"),
+    [
+        (A, A_LABELS, PROXIES_A, {}, -0.93818980),
+        (A, A_LABELS, PROXIES_A, {"sigma": 3.0}, -11.29811273),
+        (B, B_LABELS, PROXIES_B, {}, -0.91437474),
+        (A, A_LABELS, PROXIES_A, {"direction": 0.3}, -1.09035958),
+        (A[:1], A_LABELS[:1], circle(0, 180), {}, -4.0),
+    ],
+)
+def test_worked_numbers(x, labels, proxies, options, expected):
+    assert float(proxy_nca(x, labels, proxies, **options)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_half_sigma_squared_gives_the_dot_products_of_the_thesis():
+    assert 6 * float(proxy_nca(A, A_LABELS, PROXIES_A, sigma=math.sqrt(0.5))) == pytest.approx(-1.02386389, abs=1e-6)
+
+
+def test_gradient_on_the_cosines_is_the_corrected_closed_form():
+    """Orthonormal proxies that have the cosines of A's first sample: -1, and a softmax over the others."""
+    s = (A[:1] @ PROXIES_A.T).clone()
+    x = torch.cat([s, (1 - s.square().sum(1, keepdim=True)).sqrt()], 1).requires_grad_()
+    proxies = torch.eye(3, 4, dtype=torch.float64)
+    proxy_nca(x, torch.tensor([0]), proxies, sigma=math.sqrt(0.5)).backward()
+    weights = torch.tensor([[-1.0, 0.41912854, 0.58087146, 0.0]], dtype=torch.float64)
+    unit = x.detach()
+    assert torch.allclose(x.grad, weights - (weights * unit).sum() * unit, atol=1e-7)
+    printed = s / (s[:, 1:].sum())  # Eq. 19 as printed has no exponentials
+    assert not torch.allclose(printed[:, 1:], weights[:, 1:3], atol=1e-3)
+
+
+def test_direction_of_strength_zero_is_the_plain_loss():
+    plain = float(proxy_nca(B, B_LABELS, PROXIES_B))
+    assert float(proxy_nca(B, B_LABELS, PROXIES_B, direction=0.0)) == plain
+    assert float(proxy_nca(B, B_LABELS, PROXIES_B, direction=1e-9)) == pytest.approx(plain, abs=1e-8)
+
+
+def test_direction_of_a_sample_on_its_proxy_is_nothing():
+    x = PROXIES_A[:1].clone().requires_grad_()
+    value = proxy_nca(x, torch.tensor([0]), PROXIES_A, direction=0.3)
+    value.backward()
+    plain = proxy_nca(x, torch.tensor([0]), PROXIES_A)
+    assert value.item() == pytest.approx(plain.item(), abs=1e-12)
+    assert x.grad.isfinite().all()
+
+
+def test_one_class_is_refused():
+    with pytest.raises(UserError, match="at least 2"):
+        loss("proxy_nca", num_classes=1, dim=5)
+    with pytest.raises(UserError, match="at least 2"):
+        proxy_nca(A, torch.zeros(6, dtype=torch.long), PROXIES_A[:1])

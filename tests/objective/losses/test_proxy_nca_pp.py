@@ -1,0 +1,85 @@
+"""ProxyNCA++: oracle, worked numbers, NormFace with scale 2/T, softplus of ProxyNCA at T = 1."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.normface import normface
+from similis.objective.losses.proxy_nca import proxy_nca
+from similis.objective.losses.proxy_nca_pp import proxy_nca_pp
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B
+from tests.plain import lse, mean, on_sphere, squared_distance
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    x, proxies = on_sphere(x), on_sphere(learned["proxies"])
+    rows = [[-squared_distance(row, w) / options["temperature"] for w in proxies] for row in x]
+    return mean([lse(row) - row[y] for row, y in zip(rows, labels, strict=True)])
+
+
+ORACLES = {"default": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import ProxyNCALoss
+
+    loss = ProxyNCALoss(num_classes=len(learned["proxies"]), embedding_size=x.shape[1], softmax_scale=9)
+    loss.proxies.data = learned["proxies"].to(x.dtype)
+    return loss(x, labels)
+
+
+PEERS = {"default": Peer("ProxyNCALoss(softmax_scale=9)", peer)}
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "proxies", "temperature", "expected"),
+    [
+        (A, A_LABELS, PROXIES_A, 1.0, 0.38131580),
+        (A, A_LABELS, PROXIES_A, 1 / 9, 0.00224451),
+        (B, B_LABELS, PROXIES_B, 1 / 9, 0.69129060),
+    ],
+)
+def test_worked_numbers(x, labels, proxies, temperature, expected):
+    assert float(proxy_nca_pp(x, labels, proxies, temperature=temperature)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_it_is_normface_of_twice_the_inverse_temperature():
+    for temperature in (1 / 9, 0.5):
+        mine = float(proxy_nca_pp(B, B_LABELS, PROXIES_B, temperature=temperature))
+        assert mine == pytest.approx(float(normface(B, B_LABELS, PROXIES_B, scale=2 / temperature)), abs=1e-12)
+
+
+def test_at_temperature_one_it_is_the_softplus_of_proxy_nca():
+    for i in range(6):
+        ratio = float(proxy_nca(A[i : i + 1], A_LABELS[i : i + 1], PROXIES_A))
+        mine = float(proxy_nca_pp(A[i : i + 1], A_LABELS[i : i + 1], PROXIES_A, temperature=1.0))
+        assert mine == pytest.approx(math.log1p(math.exp(ratio)), abs=1e-12)
+
+
+def test_the_temperature_does_not_cancel():
+    """Eq. 17 as printed divides outside the exponent, above and below: T would do nothing."""
+    values = {float(proxy_nca_pp(A, A_LABELS, PROXIES_A, temperature=t)) for t in (0.1, 1.0)}
+    assert max(values) - min(values) > 0.1
+    hot = float(proxy_nca_pp(A, A_LABELS, PROXIES_A, temperature=1e9))
+    assert hot == pytest.approx(math.log(3), abs=1e-6)
+
+
+def test_gradient_on_the_squared_distances_is_target_minus_probability():
+    s = torch.tensor([[0.2, -0.1, 0.05]], dtype=torch.float64)
+    x = torch.cat([s, (1 - s.square().sum(1, keepdim=True)).sqrt()], 1).requires_grad_()
+    proxy_nca_pp(x, torch.tensor([1]), torch.eye(3, 4, dtype=torch.float64), temperature=0.5).backward()
+    target = torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)
+    free = 4 * ((4 * s).softmax(1) - target)
+    free = torch.cat([free, torch.zeros(1, 1, dtype=torch.float64)], 1)
+    unit = x.detach()
+    assert torch.allclose(x.grad, free - (free * unit).sum() * unit, atol=1e-12)
+
+
+def test_a_temperature_of_zero_is_refused():
+    with pytest.raises(UserError, match="above 0"):
+        proxy_nca_pp(A, A_LABELS, PROXIES_A, temperature=0.0)

@@ -1,0 +1,81 @@
+"""Recall@k surrogate: oracle from the definition, worked numbers, the limit of exact recall."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.losses.recall_at_k import recall_at_k
+from similis.registry import losses
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
+from tests.plain import ZERO, dot, mean, on_sphere, positives
+from tests.proof import agreement
+
+
+def sigmoid(z):
+    return 0.5 * (1 + (z / 2).tanh())
+
+
+def oracle(x, labels, learned, options):
+    x, wide, narrow = on_sphere(x), options["rank_temperature"], options["temperature"]
+    values = []
+    for i in range(len(x)):
+        own = positives(i, labels)
+        ranks = []
+        for j in own:
+            here, rest = dot(x[i], x[j]), [z for z in range(len(x)) if z not in (i, j)]
+            ranks.append(1 + sum((sigmoid((dot(x[i], x[z]) - here) / narrow) for z in rest), ZERO))
+        for k in options["ks"] if own else ():
+            values.append(1 - sum((sigmoid((k - r) / wide) for r in ranks), ZERO) / min(k, len(own)))
+    return mean(values)
+
+
+ORACLES = {"default": oracle}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_agrees_with_the_oracle(seed):
+    value, gradient = agreement(losses.get("recall_at_k"), "default", oracle, seed)
+    assert value < 1e-10
+    assert gradient < 1e-10
+
+
+@pytest.mark.parametrize(("x", "labels", "expected"), [(A, A_LABELS, 0.27248365), (B, B_LABELS, 0.48825000)])
+def test_worked_numbers(x, labels, expected):
+    assert float(recall_at_k(x, labels, ks=(1, 2, 4))) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_without_temperatures_it_counts_the_positives_within_k(k):
+    """Steps between whole ranks: k + 1/2 in place of k would count rank k fully, here it counts one half."""
+    x, labels = random_batch(3, duplicates=False)
+    unit = torch.nn.functional.normalize(x, dim=1)
+    values = []
+    for i in range(len(x)):
+        order = sorted((z for z in range(len(x)) if z != i), key=lambda z: -float(unit[i] @ unit[z]))
+        ranks = [r for r, z in enumerate(order, 1) if labels[z] == labels[i]]
+        if ranks:
+            found = sum(1.0 if r < k else 0.5 if r == k else 0.0 for r in ranks)
+            values.append(1 - found / min(k, len(ranks)))
+    got = recall_at_k(x, labels, ks=(k,), rank_temperature=1e-3, temperature=1e-7)
+    assert float(got) == pytest.approx(sum(values) / len(values), abs=1e-9)
+
+
+def test_several_k_are_the_mean_of_each():
+    single = [float(recall_at_k(B, B_LABELS, ks=(k,))) for k in (1, 2, 4)]
+    assert float(recall_at_k(B, B_LABELS, ks=(1, 2, 4))) == pytest.approx(sum(single) / 3, abs=1e-12)
+
+
+def test_no_positive_means_zero_not_one():
+    x = A.clone().requires_grad_()
+    value = recall_at_k(x, torch.arange(6))
+    value.backward()
+    assert value.item() == 0.0
+    assert torch.equal(x.grad, torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("ks", [(), (0, 1)])
+def test_no_neighbours_are_refused(ks):
+    with pytest.raises(UserError, match="ks is"):
+        recall_at_k(A, A_LABELS, ks=ks)

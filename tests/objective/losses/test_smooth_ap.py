@@ -1,0 +1,133 @@
+"""Smooth-AP: oracle from the definition, worked numbers, the limit of exact AP, what the peer computes instead."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.smooth_ap import smooth_ap
+from similis.registry import losses
+from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.plain import ZERO, dot, mean, negatives, on_sphere, positives
+from tests.proof import Peer, agreement
+
+
+def sigmoid(z):
+    return 0.5 * (1 + (z / 2).tanh())
+
+
+def oracle(x, labels, learned, options):
+    x, temperature = on_sphere(x), options["temperature"]
+    values = []
+    for i in range(len(x)):
+        own, other = positives(i, labels), negatives(i, labels)
+        precisions = []
+        for j in own:
+            here = dot(x[i], x[j])
+            rank = 1 + sum((sigmoid((dot(x[i], x[q]) - here) / temperature) for q in own if q != j), ZERO)
+            before = sum((sigmoid((dot(x[i], x[n]) - here) / temperature) for n in other), ZERO)
+            precisions.append(rank / (rank + before))
+        if own:
+            values.append(1 - mean(precisions))
+    return mean(values)
+
+
+ORACLES = {"default": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import SmoothAPLoss
+
+    if len(set(labels.bincount(minlength=1).tolist()) - {0}) > 1:
+        return x.new_tensor(math.nan)  # it refuses classes of unequal size
+    return SmoothAPLoss(temperature=0.01)(x, labels)
+
+
+PEERS = {
+    "default": Peer(
+        "SmoothAPLoss",
+        peer,
+        agrees=False,
+        note="refuses classes of unequal size (nan here); keeps the query itself among its positives; takes the "
+        "number of samples per class for the number of classes, so that with P classes of K samples it treats "
+        "each run of P consecutive rows as a class and never looks at the labels",
+    )
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_agrees_with_the_oracle(seed):
+    value, gradient = agreement(losses.get("smooth_ap"), "default", oracle, seed)
+    assert value < 1e-10
+    assert gradient < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "temperature", "expected"),
+    [
+        (A, A_LABELS, 0.01, 0.00217099),
+        (B, B_LABELS, 0.01, 0.35287358),
+        (A, A_LABELS, 0.1, 0.10769985),
+        (B, B_LABELS, 0.1, 0.34929813),
+    ],
+)
+def test_worked_numbers(x, labels, temperature, expected):
+    assert float(smooth_ap(x, labels, temperature=temperature)) == pytest.approx(expected, abs=1e-6)
+
+
+def exact(x, labels):
+    """One minus mean AP by sorting."""
+    x, labels = torch.nn.functional.normalize(x, dim=1), labels.tolist()
+    values = []
+    for i in range(len(x)):
+        order = sorted((k for k in range(len(x)) if k != i), key=lambda k: -float(x[i] @ x[k]))
+        ranks = [r for r, k in enumerate(order, 1) if labels[k] == labels[i]]
+        if ranks:
+            values.append(1 - sum((h + 1) / r for h, r in enumerate(ranks)) / len(ranks))
+    return sum(values) / len(values)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_without_temperature_it_is_exact(seed):
+    x, labels = random_batch(seed, duplicates=False)
+    assert float(smooth_ap(x, labels, temperature=1e-7)) == pytest.approx(exact(x, labels), abs=1e-9)
+
+
+def with_self(x, groups, temperature=0.01):
+    """Mean of 1 - AP in which the query is the first of its own positives."""
+    s = torch.nn.functional.normalize(x, dim=1)
+    s = (s @ s.T).tolist()
+    values = []
+    for i in range(len(x)):
+        own = [k for k in range(len(x)) if groups[k] == groups[i]]
+        terms = []
+        for j in own:
+            step = {k: 1 / (1 + math.exp(-(s[i][k] - s[i][j]) / temperature)) for k in range(len(x)) if k != j}
+            terms.append((1 + sum(step[k] for k in own if k != j)) / (1 + sum(step.values())))
+        values.append(1 - sum(terms) / len(own))
+    return sum(values) / len(values)
+
+
+def test_the_peer_keeps_the_query_and_exchanges_classes_with_samples():
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.tensor([0, 0, 0, 1, 1, 1])
+    got = float(peer(x, labels, {}))
+    assert got == pytest.approx(with_self(x, [0, 0, 1, 1, 2, 2]), abs=1e-6)  # two classes: runs of two
+    assert abs(got - with_self(x, labels.tolist())) > 1e-3
+    assert abs(got - float(smooth_ap(x, labels))) > 1e-3
+    square, names = (
+        circle(0, 60, 20, 90),
+        torch.tensor([0, 0, 1, 1]),
+    )  # as many classes as samples of each: only self differs
+    assert float(peer(square, names, {})) == pytest.approx(with_self(square, names.tolist()), abs=1e-6)
+    assert abs(float(peer(square, names, {})) - float(smooth_ap(square, names))) > 1e-3
+
+
+def test_no_positive_means_zero_not_one():
+    x = A.clone().requires_grad_()
+    value = smooth_ap(x, torch.arange(6))
+    value.backward()
+    assert value.item() == 0.0
+    assert torch.equal(x.grad, torch.zeros_like(x))

@@ -1,0 +1,74 @@
+"""Sub-centre ArcFace: oracle, worked number, one centre is ArcFace."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.losses.arcface import arcface
+from similis.objective.losses.subcenter_arcface import subcenter_arcface
+from similis.objective.module import loss
+from similis.values import UserError
+from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A
+from tests.plain import dot, lse, mean, number, on_sphere
+from tests.proof import Peer
+
+
+def oracle(x, labels, learned, options):
+    assert options["margin_deg"] is None
+    assert options["margin_rad"] is None
+    margin = 28.6 * math.pi / 180
+    x, classes = on_sphere(x), [on_sphere(w) for w in learned["proxies"]]
+    values = []
+    for row, y in zip(x, labels, strict=True):
+        logits = [max((dot(row, w) for w in centres), key=number) for centres in classes]
+        theta = logits[y].acos()
+        beyond = number(theta) + margin > math.pi
+        logits[y] = logits[y] - margin * math.sin(margin) if beyond else (theta + margin).cos()
+        logits = [options["scale"] * z for z in logits]
+        values.append(lse(logits) - logits[y])
+    return mean(values)
+
+
+ORACLES = {"default": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import SubCenterArcFaceLoss
+
+    classes, centres, dim = learned["proxies"].shape
+    loss = SubCenterArcFaceLoss(num_classes=classes, embedding_size=dim, margin=28.6, scale=64, sub_centers=centres)
+    loss.W.data = learned["proxies"].flatten(0, 1).T.to(x.dtype)
+    return loss(x, labels)
+
+
+PEERS = {"default": Peer("SubCenterArcFaceLoss", peer)}
+
+
+def test_worked_number():
+    assert float(subcenter_arcface(A, A_LABELS, CENTRES_A)) == pytest.approx(8.54552685, abs=1e-6)
+
+
+def test_one_centre_is_arcface():
+    mine = float(subcenter_arcface(A, A_LABELS, PROXIES_A.unsqueeze(1), scale=16.0))
+    assert mine == pytest.approx(float(arcface(A, A_LABELS, PROXIES_A, scale=16.0)), abs=1e-12)
+
+
+def test_only_the_nearest_centre_of_a_class_learns():
+    """The sample at 0 degrees sees the centres at 20, 60 (not 70, 120) and one of 180, 300."""
+    centres = CENTRES_A.clone().requires_grad_()
+    subcenter_arcface(A[:1], A_LABELS[:1], centres, scale=4.0).backward()
+    moved = centres.grad.abs().sum(-1) > 0
+    assert moved.tolist() == [[True, False], [True, False], [False, True]]
+
+
+def test_number_of_centres_is_chosen_when_the_loss_is_built():
+    assert loss("subcenter_arcface", num_classes=4, dim=5, centers=2).learned["proxies"].shape == (4, 2, 5)
+    with pytest.raises(UserError, match=r"unsqueeze\(1\)"):
+        subcenter_arcface(A, A_LABELS, PROXIES_A)
+    assert torch.equal(
+        loss("subcenter_arcface", num_classes=4, dim=5, seed=3).learned["proxies"],
+        loss("subcenter_arcface", num_classes=4, dim=5, seed=3).learned["proxies"],
+    )

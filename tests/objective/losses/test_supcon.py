@@ -1,0 +1,130 @@
+"""SupCon: oracle from the paper, worked numbers, grades, gradient on similarities, the identity with NT-Xent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.losses.nt_xent import nt_xent
+from similis.objective.losses.supcon import supcon
+from similis.objective.references import Block, batch_references
+from similis.registry import losses
+from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
+from tests.plain import ZERO, dot, lse, mean, negatives, on_sphere, positives
+from tests.proof import Peer, agreement
+
+
+def oracle(x, labels, learned, options):
+    x, temperature = on_sphere(x), options["temperature"]
+    values = []
+    for i in range(len(x)):
+        near = [dot(x[i], x[j]) / temperature for j in positives(i, labels)]
+        if near:
+            values.append(lse([dot(x[i], x[k]) / temperature for k in range(len(x)) if k != i]) - mean(near))
+    return mean(values)
+
+
+def graded_oracle(x, relation, temperature):
+    """Positives weighted by grade; columns below 0 nowhere."""
+    x = on_sphere(x)
+    values = []
+    for i in range(len(x)):
+        known = [k for k in range(len(x)) if k != i and relation[i][k] >= 0]
+        near = [k for k in known if relation[i][k] > 0]
+        if near:
+            pull = sum((relation[i][k] * dot(x[i], x[k]) / temperature for k in near), ZERO)
+            values.append(
+                lse([dot(x[i], x[k]) / temperature for k in known]) - pull / sum(relation[i][k] for k in near)
+            )
+    return mean(values)
+
+
+ORACLES = {"default": oracle}
+
+
+def peer(x, labels, learned):
+    from pytorch_metric_learning.losses import SupConLoss
+
+    return SupConLoss(temperature=0.1)(x, labels)
+
+
+PEERS = {"default": Peer("SupConLoss", peer)}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_agrees_with_the_oracle(seed):
+    value, gradient = agreement(losses.get("supcon"), "default", oracle, seed)
+    assert value < 1e-10
+    assert gradient < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "temperature", "expected"),
+    [
+        (A, A_LABELS, 0.1, 0.16393798),
+        (B, B_LABELS, 0.1, 4.61471327),
+        (A, A_LABELS, 0.5, 0.56641642),
+        (B, B_LABELS, 0.5, 1.64642490),
+    ],
+)
+def test_worked_numbers(x, labels, temperature, expected):
+    assert float(supcon(x, labels, temperature=temperature)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_peer_agrees_on_b():
+    assert float(peer(B, B_LABELS, {})) == pytest.approx(float(supcon(B, B_LABELS)), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_grades_weight_the_positives(seed):
+    x, labels = random_batch(seed)
+    generator = torch.Generator().manual_seed(seed)
+    grades = torch.rand(len(x), len(x), generator=generator, dtype=torch.float64)
+    relation = torch.where(labels[:, None] == labels, grades, 0.0)
+    relation[0, 3] = relation[5, 1] = -1.0
+    mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    value, truth = supcon(mine, relation), graded_oracle(theirs, relation.tolist(), 0.1)
+    assert value.item() == pytest.approx(truth.item(), abs=1e-10)
+    got, want = torch.autograd.grad(value, mine)[0], torch.autograd.grad(truth, theirs)[0]
+    assert torch.allclose(got, want, atol=1e-9)
+
+
+def test_equal_grades_of_any_size_are_labels():
+    x, labels = random_batch(1)
+    relation = (labels[:, None] == labels).double()
+    for size in (1.0, 0.2, 7.0):
+        assert float(supcon(x, size * relation)) == pytest.approx(float(supcon(x, labels)), abs=1e-12)
+
+
+def test_one_positive_each_is_nt_xent_and_more_are_not():
+    assert float(supcon(A, A_LABELS)) == pytest.approx(float(nt_xent(A, A_LABELS)), abs=1e-12)
+    assert float(supcon(B, B_LABELS)) > float(nt_xent(B, B_LABELS)) + 1
+
+
+def test_gradient_on_a_similarity_is_softmax_less_the_share_of_a_positive():
+    """Memory columns along the axes make an anchor's similarities its own free coordinates."""
+    s = torch.tensor([[0.3, -0.2, 0.5]], dtype=torch.float64)
+    x = torch.cat([s, (1 - s.square().sum(1, keepdim=True)).sqrt()], 1).requires_grad_()
+    memory = Block(
+        torch.eye(3, 4, dtype=torch.float64), torch.tensor([0, 0, 1]), torch.tensor([9]), torch.tensor([1, 2, 3])
+    )
+    label = torch.tensor([0])
+    supcon(x, label, references=batch_references(x, label, memory), temperature=0.5).backward()
+    weights = (torch.softmax(s / 0.5, 1) - torch.tensor([[0.5, 0.5, 0.0]])) / 0.5
+    free = torch.cat([weights, torch.zeros(1, 1)], 1)
+    tangent = free - (free * x.detach()).sum(1, keepdim=True) * x.detach()
+    assert torch.allclose(x.grad, tangent, atol=1e-12)
+
+
+def test_memory_rows_count_like_rows_of_the_batch():
+    x, labels = random_batch(2)
+    memory = Block(x[6:], labels[6:], own=torch.arange(6), ids=torch.arange(6, 11))
+    joined = batch_references(x[:6], labels[:6], memory)
+    rows = [float(graded_row(i, x, labels)) for i in range(6) if positives(i, labels.tolist())]
+    assert float(supcon(x[:6], labels[:6], references=joined)) == pytest.approx(sum(rows) / len(rows), abs=1e-10)
+
+
+def graded_row(i, x, labels):
+    x, labels = on_sphere(x), labels.tolist()
+    known = [*positives(i, labels), *negatives(i, labels)]
+    return lse([dot(x[i], x[k]) / 0.1 for k in known]) - mean([dot(x[i], x[k]) / 0.1 for k in positives(i, labels)])

@@ -1,0 +1,54 @@
+"""Batch-hard: oracle in loops, worked batches, ties, the variant with every hard triplet."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.miners.batch_hard import batch_hard
+from tests.batches import A_LABELS, B_LABELS, A, B
+from tests.objective.miners.plain_sets import columns, random_seen, seen, triplet_list
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_is_the_set_of_the_definition(seed):
+    s, positive, negative = random_seen(seed)
+    want = []
+    for a in range(len(s)):
+        near, far = columns(positive, a), columns(negative, a)
+        if near and far:  # min and max keep the first of equal ones
+            want.append((a, min(near, key=lambda k: s[a, k]), max(far, key=lambda k: s[a, k])))
+    assert triplet_list(batch_hard(s, positive, negative)) == want
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_every_hard_triplet(seed):
+    s, positive, negative = random_seen(seed)
+    want = [
+        (a, p, n)
+        for a in range(len(s))
+        for p in columns(positive, a)
+        for n in columns(negative, a)
+        if s[a, n] > s[a, p]
+    ]
+    assert want
+    assert triplet_list(batch_hard(s, positive, negative, every=True)) == want
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "expected"),
+    [
+        (A, A_LABELS, [(0, 1, 2), (1, 0, 2), (2, 3, 1), (3, 2, 4), (4, 5, 3), (5, 4, 3)]),
+        (B, B_LABELS, [(0, 2, 3), (1, 2, 3), (2, 0, 3), (3, 5, 2), (4, 3, 2), (5, 3, 2)]),
+    ],
+)
+def test_worked_batches(x, labels, expected):
+    """B: samples 3 and 5 are equally far from 4 (up to rounding, which is taken away here)."""
+    s, positive, negative = seen(x, labels)
+    assert triplet_list(batch_hard(s.mul(1e9).round() / 1e9, positive, negative)) == expected
+
+
+def test_ties_go_to_the_lowest_column():
+    labels = torch.tensor([0, 1] * 40)
+    s, positive, negative = torch.zeros(80, 80), *seen(torch.ones(80, 2), labels)[1:]
+    assert triplet_list(batch_hard(s, positive, negative))[:3] == [(0, 2, 1), (1, 3, 0), (2, 0, 1)]

@@ -1,0 +1,60 @@
+"""The semi-hard band: oracle in loops, worked batches in both geometries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from similis.objective.miners.semi_hard_band import semi_hard_band
+from similis.values import UserError
+from tests.batches import A_LABELS, B_LABELS, A, B
+from tests.objective.miners.plain_sets import columns, random_seen, seen, triplet_list
+
+
+def distance(s):
+    squared = 2 - 2 * s
+    return math.sqrt(squared) if squared > 1e-14 else 0.0
+
+
+def oracle(s, positive, negative, margin, geometry):
+    far = (lambda v: -v) if geometry == "cosine" else distance
+    return [
+        (a, p, n)
+        for a in range(len(s))
+        for p in columns(positive, a)
+        for n in columns(negative, a)
+        if 0 < far(float(s[a, n])) - far(float(s[a, p])) <= margin
+    ]
+
+
+@pytest.mark.parametrize("geometry", ["cosine", "euclid"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_is_the_set_of_the_definition(seed, geometry):
+    s, positive, negative = random_seen(seed)
+    for margin in (0.1, 0.3, 1.0):
+        found = semi_hard_band(s, positive, negative, margin=margin, geometry=geometry)
+        assert triplet_list(found) == oracle(s, positive, negative, margin, geometry)
+    assert len(found.anchors) > 5
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "margin", "geometry", "expected"),
+    [
+        (A, A_LABELS, 0.1, "cosine", [(3, 2, 4)]),
+        (A, A_LABELS, 0.1, "euclid", [(3, 2, 4)]),
+        (A, A_LABELS, 0.3, "cosine", [(2, 3, 1), (3, 2, 4), (4, 5, 3)]),
+        (A, A_LABELS, 0.3, "euclid", [(2, 3, 1), (3, 2, 4), (4, 5, 3)]),
+        (B, B_LABELS, 0.1, "cosine", [(3, 4, 0)]),
+        (B, B_LABELS, 0.1, "euclid", [(3, 4, 0)]),
+        (B, B_LABELS, 0.3, "cosine", [(1, 0, 3), (3, 4, 0)]),
+        (B, B_LABELS, 0.3, "euclid", [(3, 4, 0), (5, 3, 0), (5, 3, 1)]),
+    ],
+)
+def test_worked_batches(x, labels, margin, geometry, expected):
+    assert triplet_list(semi_hard_band(*seen(x, labels), margin=margin, geometry=geometry)) == expected
+
+
+def test_an_unknown_geometry_is_refused():
+    with pytest.raises(UserError, match="did you mean 'euclid'"):
+        semi_hard_band(*seen(B, B_LABELS), geometry="euclid2")

@@ -1,0 +1,42 @@
+"""Rates over simulated tournaments: false alarms and power of a procedure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from similis.study.components import Scores
+from similis.study.verdicts import Target, judge
+from tests.statistics.simulated import World, tournament
+
+Procedure = Callable[[Scores], np.ndarray]  # corrected p of all pairs, in the order of triu_indices
+
+
+def recommended(target: Target) -> Procedure:
+    return lambda scores: judge(scores, target).holm
+
+
+def false_alarms(procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, seed: int = 0) -> float:
+    """Share of tournaments of equal losses with any sentence "better"; the null is the target's own."""
+    chance = np.random.default_rng(seed)
+    fixed = target == "these classes"
+    alarms = (procedure(tournament(world, seeds, chance, fixed_classes=fixed)) <= 0.05 for _ in range(number))
+    return float(np.mean([alarm.any() for alarm in alarms]))
+
+
+def power(
+    procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, points: float = 2.0, seed: int = 1
+) -> float:
+    """Share of right sentences about pairs that differ: half of the losses lie that many points above the rest."""
+    chance = np.random.default_rng(seed)
+    half = world.losses // 2
+    gains = np.where(np.arange(world.losses) < half, points, 0.0)
+    first, second = np.triu_indices(world.losses, 1)
+    differ = (first < half) & (second >= half)
+    hits = []
+    for _ in range(number):
+        scores = tournament(world, seeds, chance, fixed_classes=target == "these classes", gains=gains)
+        right = (procedure(scores) <= 0.05) & (scores.means[first] > scores.means[second])
+        hits.append(right[differ].mean())
+    return float(np.mean(hits))

@@ -1,0 +1,123 @@
+"""Procedures that tempt, and fail: each returns corrected p of all pairs.
+
+``python -m tests.statistics.tempting`` prints the table of docs/decisions/0006-judgement.md.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import scikit_posthocs
+from scipy import stats
+
+from similis.study.components import Scores
+from similis.study.verdicts import TARGETS, holm
+from tests.statistics.rates import Procedure, false_alarms, power, recommended
+from tests.statistics.simulated import World
+
+RESAMPLES = 2000
+
+
+def pairs(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    return np.triu_indices(len(scores.names), 1)
+
+
+def welch(scores: Scores) -> np.ndarray:
+    """Welch's t over seeds."""
+    first, second = pairs(scores)
+    y = scores.per_seed
+    return holm(stats.ttest_ind(y[first], y[second], axis=1, equal_var=False).pvalue)
+
+
+def pooled_t(scores: Scores) -> np.ndarray:
+    """t over seeds with one variance for all losses."""
+    first, second = pairs(scores)
+    y = scores.per_seed
+    m, s = y.shape
+    error = np.sqrt(2 * y.var(axis=1, ddof=1).mean() / s)
+    return holm(2 * stats.t.sf(np.abs(y.mean(1)[first] - y.mean(1)[second]) / error, m * (s - 1)))
+
+
+def class_t(scores: Scores) -> np.ndarray:
+    """Paired t over classes."""
+    first, second = pairs(scores)
+    mean = scores.values.mean(axis=2)
+    return holm(stats.ttest_rel(mean[first], mean[second], axis=1).pvalue)
+
+
+def nemenyi_classes(scores: Scores) -> np.ndarray:
+    """Friedman and Nemenyi, classes as blocks."""
+    return nemenyi(scores.values.mean(axis=2).T, pairs(scores))
+
+
+def nemenyi_seeds(scores: Scores) -> np.ndarray:
+    """Friedman and Nemenyi, seeds as blocks."""
+    return nemenyi(scores.per_seed.T, pairs(scores))
+
+
+def nemenyi(blocks: np.ndarray, both: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    return np.asarray(scikit_posthocs.posthoc_nemenyi_friedman(blocks))[both]
+
+
+def seed_bootstrap(scores: Scores) -> np.ndarray:
+    """Percentile bootstrap over seeds."""
+    return bootstrap(scores, scores.per_seed[:, :, None], classes=False)
+
+
+def uncorrected(scores: Scores) -> np.ndarray:
+    """Welch's t over seeds, not corrected for many pairs."""
+    first, second = pairs(scores)
+    y = scores.per_seed
+    return stats.ttest_ind(y[first], y[second], axis=1, equal_var=False).pvalue
+
+
+def crossed_bootstrap(scores: Scores) -> np.ndarray:
+    """Percentile bootstrap over classes and seeds."""
+    return bootstrap(scores, None, classes=True)
+
+
+def bootstrap(scores: Scores, per_seed: np.ndarray | None, *, classes: bool) -> np.ndarray:
+    m, K, s = scores.values.shape
+    chance = np.random.default_rng(int(scores.values.sum() * 1e6) % 2**32)
+    draws = chance.multinomial(s, np.full(s, 1 / s), (RESAMPLES, m)) / s  # seeds are not paired
+    if classes:
+        weight = chance.multinomial(K, np.full(K, 1 / K), RESAMPLES) * scores.weights
+        weight /= weight.sum(axis=1, keepdims=True)
+        means = np.einsum("rcs,cks,rk->rc", draws, scores.values, weight, optimize=True)
+    else:
+        means = np.einsum("rcs,csx->rc", draws, per_seed)
+    first, second = pairs(scores)
+    apart = means[:, first] - means[:, second]
+    tail = np.minimum((apart <= 0).mean(axis=0), (apart >= 0).mean(axis=0))
+    return holm(2 * tail)
+
+
+TEMPTING: dict[str, Procedure] = {
+    "Welch over seeds + Holm": welch,
+    "pooled t over seeds + Holm": pooled_t,
+    "paired t over classes + Holm": class_t,
+    "Friedman-Nemenyi, classes as blocks": nemenyi_classes,
+    "Friedman-Nemenyi, seeds as blocks": nemenyi_seeds,
+    "crossed percentile bootstrap + Holm": crossed_bootstrap,
+    "percentile bootstrap over seeds + Holm": seed_bootstrap,
+    "Welch over seeds, not corrected": uncorrected,
+}
+
+
+def main(number: int) -> None:
+    """Print the table: false alarms and power in per cent at 2, 3, 5 and 10 seeds."""
+    rows = {"**ours, these classes**": recommended("these classes"), "**ours, new classes**": recommended("new classes")}
+    print("| procedure | false alarms, these classes | false alarms, new classes | power, two points, these classes |")
+    print("|---|---|---|---|")
+    for name, procedure in (rows | TEMPTING).items():
+        cells = []
+        for target in TARGETS:
+            cells.append([false_alarms(procedure, World(), s, number, target=target) for s in (2, 3, 5, 10)])
+        cells.append([power(procedure, World(), s, number // 5, target="these classes") for s in (2, 3, 5, 10)])
+        shown = (" / ".join(f"{100 * value:.0f}" for value in cell) for cell in cells)
+        print(f"| {name} | {' | '.join(shown)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)

@@ -1,0 +1,65 @@
+"""``import similis`` is light; public names arrive on first use."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import similis
+
+
+def test_every_public_name_is_there():
+    assert set(similis._PUBLIC) == set(similis.__all__) - {"__version__"}
+    for name, module in similis._PUBLIC.items():
+        assert getattr(similis, name) is getattr(importlib.import_module(module), name)
+        assert name in dir(similis)
+
+
+def test_other_names_are_no_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'los'"):
+        similis.los  # noqa: B018
+
+
+def test_public_functions_are_not_shadowed_by_rooms():
+    rooms = {
+        "data",
+        "model",
+        "objective",
+        "engine",
+        "training",
+        "retrieval",
+        "figures",
+        "run",
+        "study",
+        "serving",
+        "cli",
+    }
+    assert not rooms & set(similis._PUBLIC)
+
+
+def test_importing_the_package_imports_no_heavy_part():
+    heavy = [
+        "torch",
+        "numpy",
+        "timm",
+        "torchvision",
+        "faiss",
+        "ray",
+        "optuna",
+        "matplotlib",
+        "fastapi",
+        "sentence_transformers",
+    ]
+    code = f"import sys, similis; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_losses_need_torch_alone():
+    heavy = ["timm", "torchvision", "faiss", "ray", "optuna", "matplotlib", "fastapi", "sentence_transformers", "PIL"]
+    code = f"import sys, similis; similis.loss('triplet'); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,47 @@
+"""Values that travel between rooms: errors people can catch, counts, defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from similis.values import Counts, DataError, MissingExtraError, Pairs, Preprocessing, SimilisError, Triplets, UserError
+
+
+@pytest.mark.parametrize("error", [UserError("x"), DataError("x"), MissingExtraError("faiss", "search")])
+def test_every_error_is_caught_as_one_of_ours(error):
+    with pytest.raises(SimilisError):
+        raise error
+
+
+def test_errors_are_also_the_usual_ones():
+    assert issubclass(UserError, ValueError)
+    assert issubclass(DataError, ValueError)
+    assert issubclass(MissingExtraError, ImportError)
+
+
+def test_a_missing_part_names_its_extra():
+    assert (
+        str(MissingExtraError("faiss", "search"))
+        == "faiss is not installed; it comes with: pip install 'similis[search]'"
+    )
+
+
+def test_triplets_count_themselves_and_their_distinct_anchors():
+    assert Triplets(torch.tensor([4, 4, 1]), torch.zeros(3), torch.zeros(3)).counts() == Counts(3, 2)
+    empty = torch.zeros(0, dtype=torch.int64)
+    assert Triplets(empty, empty, empty).counts() == Counts(0, 0)
+
+
+def test_pairs_count_both_kinds():
+    pairs = Pairs(torch.tensor([0, 0]), torch.tensor([1, 2]), torch.tensor([5]), torch.tensor([6]))
+    assert pairs.counts() == Counts(3, 2)
+
+
+def test_preprocessing_is_a_value():
+    assert Preprocessing() == Preprocessing(size=224, resize=256)
+    assert len({Preprocessing(), Preprocessing(), Preprocessing(size=227)}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Preprocessing().size = 3
