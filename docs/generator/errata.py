@@ -41,7 +41,8 @@ def errata_page() -> str:
     ]
     parts += [
         "## Other public code\n",
-        "Read in the repositories, and run where a number stands below. Repositories change; look before you rely on a row.\n",
+        "Read in the repositories, and run where a number stands below. "
+        "Repositories change; look before you rely on a row.\n",
         table(["where", "what it does", "what we do"], [list(row) for row in thesis.PUBLIC_CODE]),
     ]
     parts += [

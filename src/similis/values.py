@@ -8,7 +8,7 @@ Legend, used in every docstring of the package::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -69,9 +69,11 @@ class Triplets(NamedTuple):
 
 
 class Communicator(Protocol):
-    """What an objective may ask of the other processes; the engine room implements it.
+    """What a room may ask of the other processes; the engine room implements it.
 
-    Objectives never import the engine: they receive a communicator, or None when alone.
+    Objectives never import the engine: they receive a communicator, or None when alone. Every process
+    must ask the same questions in the same order. Gradients are those of the program as a whole: what
+    is differentiated is the sum over all processes of what each of them calls ``backward`` on.
     """
 
     rank: int
@@ -79,6 +81,26 @@ class Communicator(Protocol):
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum of ``value`` over all processes; its gradient reaches every process."""
+        ...
+
+    def counts(self, rows: int) -> tuple[int, ...]:
+        """The number of rows that each process has, in the order of ranks."""
+        ...
+
+    def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
+        """The rows of all processes in the order of ranks; the gradient of a row returns to its owner."""
+        ...
+
+    def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
+        """The value of one process, without gradient."""
+        ...
+
+    def average(self, values: Sequence[Tensor]) -> None:
+        """Replace each tensor by its mean over all processes, in place and without gradient."""
+        ...
+
+    def barrier(self) -> None:
+        """Return when every process has come here."""
         ...
 
 

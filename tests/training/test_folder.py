@@ -26,10 +26,22 @@ def test_lines_beyond_a_checkpoint_are_dropped_for_that_stage_only(tmp_path):
     for stage in ("select", "refit"):
         for step in (1, 2, 3):
             folder.log({"stage": stage, "step": step})
-    folder.forget_after("refit", 1)
+        folder.log({"stage": stage, "step": 1, "epoch": 2})
+    folder.forget_after("refit", 1, epoch=1)
     assert [(r["stage"], r["step"]) for r in folder.records()] == [
         ("select", 1),
         ("select", 2),
         ("select", 3),
+        ("select", 1),
         ("refit", 1),
     ]
+
+
+def test_a_finished_run_keeps_no_halves(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write("result.json", {})
+    halves = (".checkpoint-select.safetensors.123", ".metrics.7")
+    for name in (*halves, "checkpoint-select.safetensors", "model.safetensors"):
+        (tmp_path / name).touch()
+    folder.tidy(["checkpoint-select.safetensors", "checkpoint-refit.safetensors"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "result.json"]

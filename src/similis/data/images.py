@@ -38,7 +38,7 @@ def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Inter
     image = pillow.open(io.BytesIO(data))
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
     wanted = prepared_size(image.size, resize, keep)
-    image.draft(None, (1, 1))
+    image.draft(None, (2 * wanted[0], 2 * wanted[1]))
     image = on_white(image)
     if image.size != wanted:
         image = image.resize(wanted, filter_of(interpolation))

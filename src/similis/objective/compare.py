@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison
 from similis.objective.distances import unit, widened
+from similis.objective.joining import Joint, classes_here, communicator_here, joint_of, number_of_classes, shares
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import tiling_of
@@ -37,16 +40,18 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
     """
     checked = checked_labels(labels, len(embeddings))
     refs = batch_references(embeddings, checked) if references is None else references
-    return built(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
+    p = built(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
+    return replace(p, communicator=communicator_here())
 
 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
     """Samples against class vectors, (C, D) or (C, K, D); labels are row numbers of the proxies."""
-    checked = known_rows(checked_labels(labels, len(embeddings)), len(proxies))
+    checked = known_rows(checked_labels(labels, len(embeddings)), number_of_classes(proxies))
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
-    block = Block(matching(proxies, embeddings), torch.arange(len(proxies), device=proxies.device))
-    return built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
+    block = Block(matching(proxies, embeddings), names_of(proxies, classes_here()))
+    p = built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
+    return replace(p, communicator=communicator_here(), divided=classes_here())
 
 
 def compare_classes_to(
@@ -54,23 +59,47 @@ def compare_classes_to(
 ) -> Comparison:
     """Class vectors as anchors (C, D), samples as references, on the unit sphere.
 
-    Labels are row numbers of the proxies, or a relation (B, C) for several classes per sample.
+    Labels are row numbers of the proxies, or a relation (B, C) for several classes per sample. Among
+    several processes each takes its share of the classes and the samples of all.
     """
-    checked = known_rows(checked_labels(labels, len(embeddings)), len(proxies))
+    checked = known_rows(checked_labels(labels, len(embeddings)), number_of_classes(proxies))
+    share = classes_here()
+    if share is None and (others := communicator_here()) is not None:
+        share = Joint(others, shares(len(proxies), others.world))
+        proxies = proxies[share.first : share.first + share.own]
+    joint = joint_of(len(embeddings)) if references is None or checked.ndim == 2 else None
+    if joint is not None:
+        embeddings, checked = joint.gather(embeddings), joint.gather(checked)
     if checked.ndim == 2:
-        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=checked.T),)
+        relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
+        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation),)
     elif references is None:
         blocks = (Block(embeddings, checked),)
     else:  # a class is no sample: nothing is masked as self
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
-    names = None if checked.ndim == 2 else torch.arange(len(proxies), device=proxies.device)
-    return built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
+    names = None if checked.ndim == 2 else names_of(proxies, share)
+    p = built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
+    return replace(p, communicator=None if share is None else share.communicator)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
-    """Class vectors against class vectors, taken as they are: row c and column c are the same class."""
-    names = torch.arange(len(columns), device=columns.device)
-    return built(rows, names, References((Block(columns, names),)), sphere=True, normalise=False)
+    """Class vectors against class vectors, taken as they are: row c and column c are the same class.
+
+    Among several processes both are this one's share; the columns are gathered.
+    """
+    share = classes_here()
+    if share is None:
+        share = joint_of(len(columns))
+    names = names_of(rows, share)
+    every = columns if share is None else share.gather(columns)
+    block = Block(every, torch.arange(len(every), device=every.device))
+    p = built(rows, names, References((block,)), sphere=True, normalise=False)
+    return replace(p, communicator=None if share is None else share.communicator)
+
+
+def names_of(proxies: Tensor, share: Joint | None) -> Tensor:
+    """Class numbers (C,) of class vectors, which may be one process's share of all."""
+    return torch.arange(len(proxies), device=proxies.device) + (0 if share is None else share.first)
 
 
 def built(

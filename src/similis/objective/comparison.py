@@ -8,14 +8,15 @@ code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from similis.objective.distances import Likeness, products, widened
-from similis.objective.reductions import Reduced, evaluate, merge, restricted
+from similis.objective.joining import Joint
+from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
 from similis.objective.references import References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
 from similis.values import Communicator, UserError
@@ -25,13 +26,18 @@ Values = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows (r, D) with labels, and the references that they are compared with, as one dense matrix."""
+    """Rows (r, D) with labels, and the references that they are compared with, as one dense matrix.
+
+    With a ``communicator`` the rows are this process's share of all rows, and sums run over all of them.
+    With ``divided`` every process has all rows and its share of the columns (classes).
+    """
 
     vectors: Tensor
     row_labels: Tensor | None
     references: References
     on_sphere: bool
     communicator: Communicator | None = None
+    divided: Joint | None = None
 
     @property
     def rows(self) -> Tensor:
@@ -41,6 +47,23 @@ class Comparison:
     def columns(self) -> list[Tensor]:
         """The vectors of each block of references, on the sphere if the comparison is."""
         return [block.vectors for block in self.references]
+
+    @property
+    def batch(self) -> int:
+        """Rows of all processes."""
+        joint = self.references.joint
+        return len(self.vectors) if joint is None else joint.size
+
+    @property
+    def places(self) -> Tensor:
+        """Numbers (r,) of the rows among those of all processes, which are their columns in the live batch."""
+        joint = self.references.joint
+        return torch.arange(len(self.vectors), device=self.vectors.device) + (0 if joint is None else joint.first)
+
+    def as_columns(self, values: Tensor) -> Tensor:
+        """Values of rows (r,) as values of the columns of the live batch, with gradient."""
+        joint = self.references.joint
+        return values if joint is None else joint.gather(values)
 
     def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
         """Reduce over the positives of each row, self left out."""
@@ -82,7 +105,8 @@ class Comparison:
             raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
         ask = Ask(which, fn, rows, cols, dots)
         result: list[Reduced] | None = None
-        first = 0
+        first = 0 if self.divided is None else self.divided.first
+        kinds: list[str] = []
         with torch.autocast(self.vectors.device.type, enabled=False):
             for number, block in enumerate(self.references):
                 kinds, part = self._reduced(ask, number, first)
@@ -90,6 +114,8 @@ class Comparison:
                 first += len(block)
         if result is None:
             raise UserError("there are no references to compare with; pass at least one block")
+        if self.divided is not None:
+            result = [across(kind, part, self.divided) for kind, part in zip(kinds, result, strict=True)]
         return result[0] if len(result) == 1 else tuple(result)
 
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
@@ -112,14 +138,14 @@ class Comparison:
 
     def take(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
-        first = 0
+        first = 0 if self.divided is None else self.divided.first
         out: Tensor | None = None
         for number, block in enumerate(self.references):
             vectors = self._taken(number, (index - first).clamp(0, max(len(block) - 1, 0)))
             inside = (index >= first).view(*index.shape, *[1] * (vectors.ndim - index.ndim))
             out = vectors if out is None else torch.where(inside, vectors, out)
             first += len(block)
-        return cast(Tensor, out)
+        return cast(Tensor, out) if self.divided is None else from_owner(cast(Tensor, out), index, self.divided)
 
     def _taken(self, number: int, index: Tensor) -> Tensor:
         return self.references.blocks[number].vectors[index]
@@ -131,10 +157,14 @@ class Comparison:
         """
         with torch.autocast(self.vectors.device.type, enabled=False):
             rows = self.rows if anchors is None else self.rows[anchors]
-            vectors = self.take(index)
+            vectors = self.take(index) if self.divided is None else replace(self, divided=None).take(index - self.divided.first)
             wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])
             norms = None if self.on_sphere else squares(wide) + squares(vectors)
-            return Likeness((wide * vectors).sum(-1), norms)
+            similar = (wide * vectors).sum(-1)
+            if self.divided is not None:
+                similar = from_owner(similar, index, self.divided)
+                norms = None if norms is None else from_owner(norms, index, self.divided)
+            return Likeness(similar, norms)
 
     def positives(self) -> tuple[Tensor, Tensor]:
         """Column numbers (r, m) of each row's positives, and which of them are real (the rest pads)."""
@@ -161,6 +191,27 @@ class Comparison:
         """Sum of values over sum of counts; 0 if nothing was counted."""
         number = self.sum(counts)
         return self.sum(values) / torch.where(number > 0, number, torch.ones_like(number))
+
+
+def across(kind: str, part: Reduced, columns: Joint) -> Reduced:
+    """The reduction over the columns of all processes, from that over the columns of each."""
+    one_each = (1,) * len(columns.counts)
+    gather = columns.communicator.gather
+    if isinstance(part, Top):
+        values, index = gather(part.values[None], one_each), gather(part.index[None], one_each)
+        found: Reduced = Top(values[0], index[0])
+        for more in zip(values[1:], index[1:], strict=True):
+            found = merge("top", found, Top(*more))
+        return found
+    if kind == "total":
+        return columns.communicator.sum(part)
+    return safe_lse(gather(part[None], one_each).transpose(0, 1))
+
+
+def from_owner(values: Tensor, index: Tensor, columns: Joint) -> Tensor:
+    """Values (..., m) of columns ``index``, right at the process that owns the column, at all processes."""
+    mine = (index >= columns.first) & (index < columns.first + columns.own)
+    return columns.communicator.sum(torch.where(mine.view(*mine.shape, *[1] * (values.ndim - mine.ndim)), values, 0.0))
 
 
 def squares(vectors: Tensor) -> Tensor:

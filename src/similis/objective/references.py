@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.distances import unit, widened
+from similis.objective.joining import Joint, joint_of
 from similis.values import UserError
 
 Set = Literal["pos", "neg", "others", "every"]
@@ -97,9 +98,11 @@ class References:
     """Blocks of columns in order; column numbers run through all of them.
 
     Build them with :func:`batch_references`; losses build them themselves when none are given.
+    ``joint`` tells how the live batch is divided over processes; None if it is all in this one.
     """
 
     blocks: tuple[Block, ...]
+    joint: Joint | None = None
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self.blocks)
@@ -120,29 +123,37 @@ class References:
         return self._with([block.vectors[..., :size] for block in self.blocks])
 
     def _with(self, vectors: list[Tensor]) -> References:
-        return References(tuple(replace(b, vectors=v) for b, v in zip(self.blocks, vectors, strict=True)))
+        blocks = tuple(replace(b, vectors=v) for b, v in zip(self.blocks, vectors, strict=True))
+        return replace(self, blocks=blocks)
 
 
 def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = None) -> References:
     """The live batch as references of itself, and after it a memory.
 
+    Inside ``joined`` the live batch is that of all processes, in the order of their ranks.
+
     Args:
-        embeddings: (B, D), with gradient.
-        labels: (B,) class ids, or a relation (B, B).
+        embeddings: (B, D), with gradient; the anchors of this process.
+        labels: (B,) class ids, or a relation (B, B) (joined: rows of these anchors, columns of all).
         memory: detached rows of earlier batches, with the anchors' image ids in ``own``.
     """
-    position = torch.arange(len(embeddings), device=embeddings.device)
+    joint = joint_of(len(embeddings))
     relation = labels if labels.ndim == 2 else None
+    first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
+    if joint is not None:
+        first, vectors = joint.first, joint.gather(embeddings)
+        own_labels = None if own_labels is None else joint.gather(own_labels)
+    position = torch.arange(len(vectors), device=embeddings.device)
     block = Block(
-        vectors=embeddings,
-        labels=None if relation is not None else labels,
-        own=position,
+        vectors=vectors,
+        labels=own_labels,
+        own=position[first : first + len(embeddings)],
         ids=position,
         relation=relation,
         mirrored=True,
     )
     if memory is None:
-        return References((block,))
+        return References((block,), joint)
     if relation is not None:
         raise UserError("a memory knows labels only; drop the relation matrix or the memory")
-    return References((block, memory))
+    return References((block, memory), joint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -87,19 +88,27 @@ def build_model(spec: RunSpec, machine: Machine) -> Embedder:
         image_size=m.image_size,
         options=m.options,
     )
-    return model.to(memory_format=torch.channels_last) if machine.channels_last else model
+    if machine.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
+    return model
 
 
 def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
-    """Batches of images as the model wants them."""
+    """Batches of the run's images as the model wants them."""
+    policies = (spec.training.policy, "eval") if spec.model.trains == "all" else ("eval",)
+    return images_for(model, source.manifest, machine, policies=policies)
+
+
+def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policies: tuple[str, ...]) -> Loader:
+    """Batches of a manifest's images, prepared as the model wants them."""
     preprocessing = model.preprocessing
     if preprocessing is None:
         raise UserError("a run over images needs a backbone of images; identity takes ready vectors")
     data = image_data(
-        source.manifest,
+        manifest,
         preprocessing,
         cache_bytes=machine.cache_bytes,
-        policies=(spec.training.policy, "eval") if spec.model.trains == "all" else ("eval",),
+        policies=policies,
         workers=machine.workers,
     )
     return Loader(data, workers=machine.workers, channels_last=machine.channels_last)
@@ -114,12 +123,14 @@ def feature_loader(features: Tensor, source: Source) -> Loader:
 def build_objective(spec: RunSpec, class_ids: list[int]) -> Objective | Combined:
     """The loss with its memory, nested sizes and language guidance, for these training classes."""
     o = spec.objective
-    base: Loss = loss(
-        o.loss, class_ids=class_ids, dim=spec.model.dim, preset=o.preset, miner=o.miner, seed=spec.seed, **o.options
+    options: dict[str, Any] = dict(o.options)
+    base = loss(
+        o.loss, class_ids=class_ids, dim=spec.model.dim, preset=o.preset, miner=o.miner, seed=spec.seed, **options
     )
-    made: Objective = Nested(base, o.nested_sizes) if o.nested_sizes else base
+    sized: Loss | Nested = Nested(base, o.nested_sizes) if o.nested_sizes else base
+    made: Objective = sized
     if o.memory:
-        made = WithMemory(made, capacity=o.memory, dim=spec.model.dim, start=o.memory_start)
+        made = WithMemory(sized, capacity=o.memory, dim=spec.model.dim, start=o.memory_start)
     if o.language is None:
         return made
     return Combined(made, [(o.language_weight, language_term(Path(o.language), class_ids))])

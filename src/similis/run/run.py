@@ -21,7 +21,7 @@ from similis.run.machine import Machine, Silence, Watch
 from similis.run.parts import HeadOnly, Parts, Source, build_loader, build_model, feature_loader, open_source
 from similis.run.result import RunResult, read_result
 from similis.run.spec import RunSpec
-from similis.run.stage import Selection, Stage, load_chosen, run_stage
+from similis.run.stage import Selection, Stage, chosen_path, load_chosen, run_stage
 from similis.training.checkpoint import flat, save_tensors
 from similis.training.folder import RunFolder
 from similis.values import Embedded, UserError
@@ -57,16 +57,21 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     folder = RunFolder(machine.root / place)
     done = read_result(folder)
     if done is not None:
+        tidy(folder)
         return done
     folder.write("spec.json", spec.model_dump(mode="json"))
     folder.write("environment.json", environment())
     result = computed(spec, machine, watch, source, folder)
     folder.write("result.json", result.to_json())
-    for stage in ("select", "refit"):  # the result stands: what was for a crash can go
-        folder.checkpoint(stage).unlink(missing_ok=True)
-        (folder.path / f"best-{stage}.safetensors").unlink(missing_ok=True)
+    tidy(folder)
     watch.ends(result.to_json())
     return result
+
+
+def tidy(folder: RunFolder) -> None:
+    """The result stands: what was kept for a crash can go."""
+    kept = [path for stage in ("select", "refit") for path in (folder.checkpoint(stage), chosen_path(folder, stage))]
+    folder.tidy(path.name for path in kept)
 
 
 def weights_fingerprint(spec: RunSpec) -> str:
@@ -83,13 +88,14 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
     """Select, refit where the protocol says so, evaluate."""
     split = source.split
     validated = len(split.validation) > 0
-    choosing = split.validation if validated else split.test
+    choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
     parts = prepared(spec, machine, source)
     chosen = known_selection(folder)
     if chosen is None:
         chosen = Selection(0, None, ())
         if spec.training.epochs:
-            validate = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
+            judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
+            validate = judge if len(choosing) else None
             chosen = run_stage(
                 Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
             )
@@ -109,7 +115,7 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
         spec=spec,
         epochs=chosen.epoch,
         trained_on=trained_on(chosen, refits or not validated),
-        selected_on="nothing" if not chosen.epoch else "validation" if validated else "test",
+        selected_on="nothing" if chosen.value is None else "validation" if validated else "test",
         validation={} if chosen.value is None else {"recall@1": chosen.value},
         history=chosen.history,
         test={} if test is None else dict(test.means),

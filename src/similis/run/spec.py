@@ -24,84 +24,104 @@ class DataSpec(Part):
     """Which images, and how they are split."""
 
     source: str = Field(description="folder, archive, table or the name of a known data set")
-    allow_counts: bool = Field(False, description="accept a known data set whose counts differ from the official ones")
-    protocol: Literal["default", "fixed-validation", "cross-validation"] = Field(
-        "fixed-validation", description="how validation classes are chosen; default selects on test and says so"
+    allow_counts: bool = Field(
+        default=False, description="accept a known data set whose counts differ from the official ones"
     )
-    validation_share: float = Field(0.1, gt=0, lt=1, description="share of the training classes, fixed-validation")
-    test_share: float = Field(0.5, ge=0, lt=1, description="share of classes for test where the data set has no split")
-    folds: int = Field(10, ge=2, description="number of folds, cross-validation")
-    fold: int = Field(0, ge=0, description="which fold validates, cross-validation")
-    split_seed: int = Field(0, description="seed of the class split, apart from the run's seed")
+    protocol: Literal["default", "fixed-validation", "cross-validation"] = Field(
+        default="fixed-validation", description="how validation classes are chosen; default selects on test and says so"
+    )
+    validation_share: float = Field(
+        default=0.1, gt=0, lt=1, description="share of the training classes, fixed-validation"
+    )
+    test_share: float = Field(
+        default=0.5, ge=0, lt=1, description="share of classes for test where the data set has no split"
+    )
+    folds: int = Field(default=10, ge=2, description="number of folds, cross-validation")
+    fold: int = Field(default=0, ge=0, description="which fold validates, cross-validation")
+    split_seed: int = Field(default=0, description="seed of the class split, apart from the run's seed")
 
 
 class ModelSpec(Part):
     """The embedder."""
 
     backbone: str = Field(
-        "tf_efficientnet_lite0", description="a timm name, googlenet, bn_inception, small_conv, identity"
+        default="tf_efficientnet_lite0", description="a timm name, googlenet, bn_inception, small_conv, identity"
     )
-    weights: str | None = Field("pretrained", description="pretrained (from the Hub), a file, or null for none")
-    pooling: str = Field("gap+gmp", description="gap, gmp, gap+gmp, gem")
-    dim: int = Field(512, ge=1, description="embedding size")
-    layer_norm: bool = Field(False, description="layer norm without parameters before the head")
-    freeze_batch_norm: bool = Field(True, description="batch norm keeps its statistics and weights")
-    trains: Literal["all", "head"] = Field("all", description="head: features are computed once and cached")
-    image_size: int | None = Field(None, description="pixels of a side; null for the network's own")
-    options: dict[str, int | float | str | bool] = Field({}, description="options of our own backbones")
+    weights: str | None = Field(default="pretrained", description="pretrained (from the Hub), a file, or null for none")
+    pooling: str = Field(default="gap+gmp", description="gap, gmp, gap+gmp, gem")
+    dim: int = Field(default=512, ge=1, description="embedding size")
+    layer_norm: bool = Field(default=False, description="layer norm without parameters before the head")
+    freeze_batch_norm: bool = Field(default=True, description="batch norm keeps its statistics and weights")
+    trains: Literal["all", "head"] = Field(default="all", description="head: features are computed once and cached")
+    image_size: int | None = Field(default=None, description="pixels of a side; null for the network's own")
+    options: dict[str, int | float | str | bool] = Field(default={}, description="options of our own backbones")
 
 
 class ObjectiveSpec(Part):
     """The loss."""
 
-    loss: str = Field("proxy_anchor", description="a registered name")
-    preset: str | None = Field(None, description="paper, thesis, thesis_tuned")
-    options: dict[str, bool | int | float | str | tuple[int, ...] | None] = Field({}, description="options of the loss")
-    miner: str | None = Field(None, description="a registered miner; null for the preset's or none")
-    memory: int = Field(0, ge=0, description="rows of cross-batch memory; 0 for none")
-    memory_start: int = Field(0, ge=0, description="batches before the memory is used")
-    nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
-    language: str | None = Field(None, description="file of a class-similarity matrix; null for none")
-    language_weight: float = Field(7.5, description="weight of language guidance")
+    loss: str = Field(default="proxy_anchor", description="a registered name")
+    preset: str | None = Field(default=None, description="paper, thesis, thesis_tuned")
+    options: dict[str, bool | int | float | str | tuple[int, ...] | None] = Field(
+        default={}, description="options of the loss"
+    )
+    miner: str | None = Field(default=None, description="a registered miner; null for the preset's or none")
+    memory: int = Field(default=0, ge=0, description="rows of cross-batch memory; 0 for none")
+    memory_start: int = Field(default=0, ge=0, description="batches before the memory is used")
+    nested_sizes: tuple[int, ...] = Field(default=(), description="leading sizes that are trained too")
+    language: str | None = Field(default=None, description="file of a class-similarity matrix; null for none")
+    language_weight: float = Field(default=7.5, description="weight of language guidance")
 
 
 class TrainingSpec(Part):
     """Optimiser, schedule, batches, length."""
 
-    epochs: int = Field(10, ge=0, description="passes over the training images; 0 evaluates the untrained model")
-    batch_size: int = Field(100, ge=1)
-    sampler: Literal["balanced", "random", "hierarchical"] | None = Field(None, description="null: what the loss needs")
-    per_class: int = Field(5, ge=1, description="images of a class in a balanced batch")
+    epochs: int = Field(
+        default=10, ge=0, description="passes over the training images; 0 evaluates the untrained model"
+    )
+    batch_size: int = Field(default=100, ge=1)
+    sampler: Literal["balanced", "random", "hierarchical"] | None = Field(
+        default=None, description="null: what the loss needs"
+    )
+    per_class: int = Field(default=5, ge=1, description="images of a class in a balanced batch")
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
-    lr: float = Field(1e-4, gt=0, description="rate of the backbone")
-    head_multiplier: float = Field(1.0, gt=0, description="rate of the head relative to lr")
-    loss_multiplier: float | None = Field(None, gt=0, description="rate of the loss's parameters; null: the loss's own")
-    weight_decay: float = Field(1e-4, ge=0)
-    eps: float = Field(1e-8, gt=0)
-    momentum: float = Field(0.9, ge=0)
+    lr: float = Field(default=1e-4, gt=0, description="rate of the backbone")
+    head_multiplier: float = Field(default=1.0, gt=0, description="rate of the head relative to lr")
+    loss_multiplier: float | None = Field(
+        default=None, gt=0, description="rate of the loss's parameters; null: the loss's own"
+    )
+    weight_decay: float = Field(default=1e-4, ge=0)
+    eps: float = Field(default=1e-8, gt=0)
+    momentum: float = Field(default=0.9, ge=0)
     schedule: Literal["constant", "step", "cosine"] = "constant"
-    every_epochs: int = Field(10, ge=1, description="of the step schedule")
-    gamma: float = Field(0.1, gt=0, description="of the step schedule")
-    ramp_steps: int = Field(0, ge=0, description="steps over which the rate rises from 0")
-    frozen_epochs: int = Field(0, ge=0, description="epochs in which only head and proxies learn")
-    clip_value: float | None = Field(10.0, gt=0)
-    clip_norm: float | None = Field(None, gt=0)
-    half: bool = Field(False, description="bfloat16 autocast of the network")
-    chunk: int | None = Field(None, ge=1, description="images per forward pass; exact, by gradient caching")
-    average_decay: float | None = Field(None, gt=0, lt=1, description="moving average of the weights, for evaluation")
-    patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation R@1")
-    policy: Literal["resize-crop", "random-resized"] = Field("random-resized", description="augmentation")
-    refit: bool = Field(True, description="after fixed validation, train on all training classes for the chosen length")
-    checkpoint_steps: int = Field(100, ge=1, description="steps between checkpoints")
+    every_epochs: int = Field(default=10, ge=1, description="of the step schedule")
+    gamma: float = Field(default=0.1, gt=0, description="of the step schedule")
+    ramp_steps: int = Field(default=0, ge=0, description="steps over which the rate rises from 0")
+    frozen_epochs: int = Field(default=0, ge=0, description="epochs in which only head and proxies learn")
+    clip_value: float | None = Field(default=10.0, gt=0)
+    clip_norm: float | None = Field(default=None, gt=0)
+    half: bool = Field(default=False, description="bfloat16 autocast of the network")
+    chunk: int | None = Field(default=None, ge=1, description="images per forward pass; exact, by gradient caching")
+    average_decay: float | None = Field(
+        default=None, gt=0, lt=1, description="moving average of the weights, for evaluation"
+    )
+    patience: int | None = Field(
+        default=None, ge=1, description="stop after so many epochs without a better validation R@1"
+    )
+    policy: Literal["resize-crop", "random-resized"] = Field(default="random-resized", description="augmentation")
+    refit: bool = Field(
+        default=True, description="after fixed validation, train on all training classes for the chosen length"
+    )
+    checkpoint_steps: int = Field(default=100, ge=1, description="steps between checkpoints")
 
 
 class EvaluationSpec(Part):
     """What is measured at the end."""
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
-    clustering: bool = Field(False, description="NMI, AMI and pair F1 too")
-    test: bool = Field(True, description="open the test split for the finished, selected model")
-    batch_size: int = Field(100, ge=1)
+    clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too")
+    test: bool = Field(default=True, description="open the test split for the finished, selected model")
+    batch_size: int = Field(default=100, ge=1)
 
 
 class RunSpec(Part):
@@ -159,7 +179,10 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         *way, last = dotted.split(".")
         place = out
         for key in way:
-            place = place.setdefault(key, {})
+            inner = place.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise UserError(f"{dotted!r} cannot be set: {key} is {inner!r} and holds no keys of its own")
+            place = inner
         place[last] = value
     return out
 

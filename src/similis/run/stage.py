@@ -61,7 +61,7 @@ def run_stage(stage: Stage) -> Selection:
     notes: dict[str, Any] = {"history": [], "best": None, "best_epoch": 0}
     if checkpoint.exists():
         progress, notes = load_checkpoint(checkpoint, task)
-    stage.folder.forget_after(stage.name, progress.step)
+    stage.folder.forget_after(stage.name, progress.step, progress.epoch)
     stage.watch.begins(stage.name, stage.epochs, task.total_steps, progress.step)
     keeper = Keeper(stage, task, notes)
     if not keeper.over(progress):

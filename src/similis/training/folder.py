@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,11 @@ class RunFolder:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return value
 
+    def tidy(self, names: Iterable[str]) -> None:
+        """Remove files that a finished run no longer needs, and halves that a killed process left beside them."""
+        for path in [*(self.path / name for name in names), *self.path.glob(".*.*")]:
+            path.unlink(missing_ok=True)
+
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the metrics."""
         with self.metrics.open("a", encoding="utf-8") as file:
@@ -66,11 +71,14 @@ class RunFolder:
             except json.JSONDecodeError:
                 return
 
-    def forget_after(self, stage: str, step: int) -> None:
-        """Drop the lines of a stage that lie beyond a checkpoint, before they are written again."""
+    def forget_after(self, stage: str, step: int, epoch: int) -> None:
+        """Drop the lines of a stage that lie beyond a checkpoint, before they are written again.
+
+        A validation carries its epoch: one after the checkpoint's last step may be later than the checkpoint.
+        """
         if not self.metrics.exists():
             return
-        kept = [r for r in self.records() if r["stage"] != stage or r["step"] <= step]
+        kept = [r for r in self.records() if r["stage"] != stage or (r["step"] <= step and r.get("epoch", 0) <= epoch)]
         beside = self.metrics.with_name(f".metrics.{os.getpid()}")
         beside.write_text("".join(json.dumps(r, sort_keys=True) + "\n" for r in kept), encoding="utf-8")
         beside.replace(self.metrics)

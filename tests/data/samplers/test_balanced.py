@@ -94,7 +94,7 @@ def test_global_random_state_is_neither_read_nor_written():
 
 
 def test_classes_meet_at_random():
-    """Each pair of 20 classes shares a batch about equally often: orderly batches would show here."""
+    """Each pair of 20 classes shares a batch about equally often over many epochs."""
     labels = torch.arange(20).repeat_interleave(20)
     together = torch.zeros(20, 20)
     for epoch in range(60):
@@ -104,8 +104,16 @@ def test_classes_meet_at_random():
     pairs = together[~torch.eye(20, dtype=torch.bool)]
     expected = 60 * 20 * (5 * 4) / (20 * 19)  # epochs x batches x ordered pairs in a batch / ordered pairs
     assert float(pairs.mean()) == pytest.approx(expected)
-    # Five standard deviations of a binomial count; orderly batches leave pairs that never meet.
+    # Five standard deviations of a count.
     assert float((pairs - expected).abs().max()) < 5 * expected**0.5
+
+
+def test_batches_of_one_epoch_hold_different_classes():
+    """Places dealt in turn and not mixed would give 4 sets of classes, each five times."""
+    labels = torch.arange(20).repeat_interleave(20)
+    for epoch in range(5):
+        batches = balanced(labels, batch_size=20, seed=0, epoch=epoch, per_class=4)
+        assert len({frozenset(labels[batch].tolist()) for batch in batches}) >= 19
 
 
 def test_small_classes_are_not_starved_where_places_are_few():

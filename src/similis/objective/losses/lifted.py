@@ -119,7 +119,7 @@ def over_pairs(p: Comparison, margin: float) -> Tensor:
         return total(value), count(torch.ones_like(value, dtype=torch.bool))
 
     # Each pair comes twice, as (i, j) and as (j, i), in the sum and in the number of pairs.
-    value, number = p.pos(pair, rows=(far,), cols=(far,))
+    value, number = p.pos(pair, rows=(far,), cols=(p.as_columns(far),))
     return p.ratio(value, number) / 2
 
 

@@ -103,8 +103,7 @@ def mean_over_positives(p: Comparison, far: Tensor) -> tuple[Tensor, Tensor]:
 
 def with_next_positive(p: Comparison, far: Tensor) -> tuple[Tensor, Tensor]:
     """Loss of each anchor with the next sample of its class, after the last one the first again."""
-    size = len(p.rows)
-    place = torch.arange(size, device=p.rows.device)
+    size, place = p.batch, p.places
     found = p.pos(
         lambda t, i: top(-((t.columns - i) % size).to(t.s.dtype), (t.columns < size).expand_as(t.s)),
         rows=(place,),
@@ -115,14 +114,15 @@ def with_next_positive(p: Comparison, far: Tensor) -> tuple[Tensor, Tensor]:
 
 def first_pairs(p: Comparison, l2: float) -> Tensor:
     """The first two samples of every class as anchor and positive; masks keep the shapes fixed."""
-    place = torch.arange(len(p.rows), device=p.rows.device)
+    place = p.places
     earlier, partners = p.pos(
         lambda t, i: (count(t.columns < i), count(torch.ones_like(t.s, dtype=torch.bool))), rows=(place,)
     )
     paired = partners > 0
     second = paired & (earlier == 1)
-    far = p.neg(lambda t, is_second: lse(t.s, is_second), cols=(second,))
-    partner = p.pos(lambda t, is_second: top(torch.zeros_like(t.s), is_second), cols=(second,)).index[:, 0]
+    seconds = p.as_columns(second)
+    far = p.neg(lambda t, is_second: lse(t.s, is_second), cols=(seconds,))
+    partner = p.pos(lambda t, is_second: top(torch.zeros_like(t.s), is_second), cols=(seconds,)).index[:, 0]
     value = softplus(far - p.at(partner.clamp(min=0)).s)
     anchors = paired & (earlier == 0) & far.isfinite()
     return p.mean(value, anchors) + l2 * p.mean(squares(p.rows), paired & (earlier < 2))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from similis.objective.compare import compare_classes, compare_classes_to
 from similis.objective.comparison import Comparison
+from similis.objective.joining import batch_size
 from similis.objective.proxies import one_per_class
 from similis.objective.reductions import lse, softplus
 from similis.objective.references import References
@@ -90,7 +91,7 @@ def proxy_repulsion(
     pull = p.pos(lambda t: lse(-scale * (t.s - margin_cos)))
     value = p.mean(softplus(pull), pull.isfinite())
     if form == "samples":
-        return value + repulsion(seen_by_samples(p, len(embeddings), gram), p.rows, scale, margin_cos)
+        return value + repulsion(seen_by_samples(p, batch_size(len(embeddings)), gram), p.rows, scale, margin_cos)
     if form not in ("proxies", "hybrid"):
         raise UserError(unknown("form of proxy_repulsion", form, ["samples", "proxies", "hybrid"]))
     between = repulsion(p.rows, p.rows, scale, margin_cos)

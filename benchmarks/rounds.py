@@ -1,0 +1,122 @@
+"""What every benchmark shares: contestants take turns in one process, ratios are medians, memory is a fresh process's.
+
+Turns matter: on a shared machine the speed changes from minute to minute, so two things measured one after the other
+cannot be compared. Here each round times every contestant once, in an order that turns by one place each round, and
+a ratio is taken inside a round before the median over rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def alternate(
+    contestants: Mapping[str, Callable[[], object]], rounds: int = 7, warm: int = 1
+) -> dict[str, list[float]]:
+    """Seconds of each contestant in each round; ``warm`` turns before are not counted."""
+    names = list(contestants)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(warm + rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            gc.collect()
+            begin = time.perf_counter()
+            contestants[name]()
+            spent = time.perf_counter() - begin
+            if number >= warm:
+                seconds[name].append(spent)
+    return seconds
+
+
+def median_ratio(seconds: Mapping[str, Sequence[float]], ours: str, theirs: str) -> float:
+    """Median over rounds of ours / theirs, each ratio taken inside its round."""
+    return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value."""
+    return statistics.median(values)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A plain table: numbers with three decimals, right-aligned behind the first column."""
+    cells = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+    widths = [max(len(str(column)), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
+    print(title)
+    for row in [[str(column) for column in columns], ["-" * width for width in widths], *cells]:
+        print(
+            "  ".join(
+                cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+        )
+
+
+def peak_memory(target: str, *arguments: object) -> int:
+    """Bytes that a module function adds to the peak memory of a fresh process.
+
+    ``target`` is ``package.module:function``; it is called with ``arguments`` (JSON values). The function may
+    return a callable: then what went before (imports, inputs) is the base, and only the callable's rise counts.
+    """
+    code = _PEAK.format(target=target, arguments=json.dumps(arguments))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{target} failed in its own process:\n{done.stderr}")
+    return int(done.stdout.split()[-1])
+
+
+# The high-water mark of a Linux process can be set back to its present size, so that only the rise is read.
+_PEAK = """
+import importlib, json
+def mark():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) * 1024
+def present():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmRSS")) * 1024
+module, _, name = "{target}".partition(":")
+function = getattr(importlib.import_module(module), name)
+arguments = json.loads({arguments!r})
+def set_back():
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+set_back()
+base = present()
+work = function(*arguments)
+if callable(work):
+    set_back()
+    base = present()
+    kept = work()
+print(max(0, mark() - base))
+"""
+
+
+def arguments(description: str, rows: Sequence[str]) -> argparse.Namespace:
+    """The options that every benchmark has: ``--only ROW``, ``--rounds``, ``--json FILE``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--only", choices=rows, default=None, help="measure this row alone")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each contestant takes its turn")
+    parser.add_argument("--json", type=Path, default=None, help="also write the figures to this file")
+    return parser.parse_args()
+
+
+def write_json(path: Path | None, command: str, figures: Any) -> None:
+    """The figures with the machine they were taken on."""
+    if path is None:
+        return
+    machine = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
+    path.write_text(json.dumps({"command": command, "machine": machine, "figures": figures}, indent=2) + "\n")

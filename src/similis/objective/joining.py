@@ -1,0 +1,115 @@
+"""Many processes, one batch: every loss inside ``joined`` is the loss of the batches of all of them.
+
+Each process calls the loss with its own rows. Its anchors are its own rows, its references are the
+rows of all processes, and sums over rows run over all of them. All processes get the same value.
+
+One law covers every gradient. What is differentiated is the sum over the W processes of the values
+that they call ``backward`` on, which is W times the loss, so that the mean of a parameter's gradient
+over the processes, which is what ``DistributedDataParallel`` forms, is the gradient of the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from torch import Tensor
+
+from similis.values import Communicator
+
+
+class Joint(NamedTuple):
+    """Rows (or classes) that are divided over processes: who they are, and how many rows each has."""
+
+    communicator: Communicator
+    counts: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Number of this process's first row among all rows."""
+        return sum(self.counts[: self.communicator.rank])
+
+    @property
+    def own(self) -> int:
+        """Number of rows of this process."""
+        return self.counts[self.communicator.rank]
+
+    @property
+    def size(self) -> int:
+        """Number of rows of all processes."""
+        return sum(self.counts)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all processes, with gradient."""
+        return self.communicator.gather(rows, self.counts)
+
+
+_batches: ContextVar[Communicator | None] = ContextVar("batches", default=None)
+_classes: ContextVar[Joint | None] = ContextVar("classes", default=None)
+
+
+@contextmanager
+def joined(communicator: Communicator | None) -> Iterator[None]:
+    """Losses called inside see the batches of all processes; None for this one alone.
+
+    Example:
+        >>> from similis.objective.joining import joined
+        >>> with joined(None):
+        ...     pass
+    """
+    token = _batches.set(communicator)
+    try:
+        yield
+    finally:
+        _batches.reset(token)
+
+
+@contextmanager
+def divided(classes: Joint | None) -> Iterator[None]:
+    """Class vectors inside are this process's share of them; None for all of them."""
+    token = _classes.set(classes)
+    try:
+        yield
+    finally:
+        _classes.reset(token)
+
+
+def communicator_here() -> Communicator | None:
+    """Who shares the batch with this process; None when it is alone."""
+    return _batches.get()
+
+
+def classes_here() -> Joint | None:
+    """How the class vectors are divided over processes; None when every process has all of them."""
+    return _classes.get()
+
+
+def joint_of(rows: int) -> Joint | None:
+    """How the joined batch is divided if this process has that many rows of it; None when it is alone."""
+    communicator = communicator_here()
+    return None if communicator is None else Joint(communicator, communicator.counts(rows))
+
+
+def batch_size(rows: int) -> int:
+    """Rows of the joined batch if this process has that many of them."""
+    joint = joint_of(rows)
+    return rows if joint is None else joint.size
+
+
+def number_of_classes(proxies: Tensor) -> int:
+    """Classes of all processes that these class vectors are a share of."""
+    classes = classes_here()
+    return len(proxies) if classes is None else classes.size
+
+
+def shares(rows: int, world: int) -> tuple[int, ...]:
+    """Rows of each process where none has more than one row more than another, the first ones have it.
+
+    Example:
+        >>> shares(10, 4)
+        (3, 3, 2, 2)
+    """
+    each, left = divmod(rows, world)
+    return tuple(each + (rank < left) for rank in range(world))

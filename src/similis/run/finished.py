@@ -1,0 +1,56 @@
+"""A finished run, read again: its result, and its model without the weights file it began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from similis.model.embedder import Embedder
+from similis.run.machine import Machine
+from similis.run.parts import build_model
+from similis.run.result import RunResult, read_result
+from similis.training.checkpoint import read_tensors
+from similis.training.folder import RunFolder
+from similis.values import Preprocessing, UserError
+
+
+def finished(path: Path) -> RunResult:
+    """The result in a run folder; a folder without one is answered with what to do.
+
+    Args:
+        path: the folder of one run, ``runs/ADDRESS``.
+    """
+    result = read_result(RunFolder(path))
+    if result is not None:
+        return result
+    if (path / "spec.json").exists():
+        raise UserError(f"the run in {path} is not finished; continue it with: similis train {path / 'spec.json'}")
+    inside = sorted(p.parent.name for p in path.glob("*/result.json")) if path.is_dir() else []
+    hint = f"; it holds the runs {', '.join(inside)}: name one of them" if inside else ""
+    raise UserError(f"{path} is no run folder (it has no result.json){hint}")
+
+
+def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder:
+    """The embedder of a finished run, in evaluation mode.
+
+    The run folder holds all weights, so neither the Hub nor the file of the beginning is asked again. What the
+    images are prepared by is what the run used.
+
+    Args:
+        result: see :func:`finished`.
+        machine: for the memory format.
+    """
+    bare = result.spec.model_copy(update={"model": result.spec.model.model_copy(update={"weights": None})})
+    model = build_model(bare, machine or Machine())
+    tensors, _ = read_tensors(RunFolder(result.folder).model)
+    model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
+    model.backbone.preprocessing = preprocessing_of(result.facts)
+    return model.eval()
+
+
+def preprocessing_of(facts: Any) -> Preprocessing | None:
+    """The preprocessing that a result states; JSON keeps lists where the value has tuples."""
+    given = facts["preprocessing"]
+    if given is None:
+        return None
+    return Preprocessing(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})

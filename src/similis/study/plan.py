@@ -1,0 +1,232 @@
+"""The plan of a tournament: one set of terms for all, and contestants that can only say what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from similis.registry import losses, unknown
+from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, RunSpec, TrainingSpec, changed, explained
+from similis.study.terms import held_field
+from similis.values import UserError
+
+OptionValue = bool | int | float | str | None
+
+
+class Section(BaseModel):
+    """A part of the plan: immutable, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PlanTerms(Section):
+    """What is held equal: a run specification without its loss and its seed."""
+
+    data: DataSpec
+    model: ModelSpec = ModelSpec()
+    training: TrainingSpec = TrainingSpec()
+    evaluation: EvaluationSpec = EvaluationSpec()
+
+    @model_validator(mode="after")
+    def nothing_of_the_loss(self) -> PlanTerms:
+        """Rates of a loss's own parameters belong to the search, folds to the protocol."""
+        if self.training.loss_multiplier is not None or self.data.fold:
+            raise ValueError("training.loss_multiplier is searched for each loss and data.fold is run through: drop it")
+        return self
+
+
+class Contestant(Section):
+    """What may differ: the loss, its own settings, and the miner that it declares."""
+
+    loss: str
+    name: str = ""
+    preset: str | None = Field(None, description="where the search begins; null: paper if the loss has it")
+    options: dict[str, OptionValue] = Field({}, description="options that are set, and not searched")
+    miner: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_word(cls, value: Any) -> Any:
+        """A bare word is the name of a loss."""
+        return {"loss": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def known(self) -> Contestant:
+        """The loss exists; names are good file names."""
+        entry = losses.get(self.loss)
+        if self.preset is not None and self.preset not in entry.presets:
+            raise ValueError(unknown(f"preset of {self.loss}", self.preset, entry.presets))
+        if not all(c.isalnum() or c in "_+." for c in self.title):
+            raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
+        return self
+
+    @property
+    def title(self) -> str:
+        """The name in tables and files."""
+        return self.name or self.loss
+
+    @property
+    def start(self) -> str | None:
+        """The preset that the search begins with."""
+        return self.preset or ("paper" if "paper" in losses.get(self.loss).presets else None)
+
+
+class SearchPlan(Section):
+    """How each loss is tuned, with the same budget for all."""
+
+    trials: int = Field(10, ge=0, description="budget in runs of full length, the first preset included; 0: no search")
+    epochs: int = Field(5, ge=1, description="length of a trial")
+    space: Literal["registry", "table15"] = Field("registry", description="whose ranges")
+    strategy: Literal["tpe", "random", "one-at-a-time"] = "tpe"
+    startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
+    pruning: bool = Field(True, description="stop trials below the median validation R@1")
+    seed: int = 0
+    storage: str | None = Field(None, description="SQL URL; null for a journal file in the tournament's folder")
+
+
+class Arena(Section):
+    """One table: changes of the model that hold for all of its contestants."""
+
+    name: str
+    model: dict[str, Any] = Field({}, description="values of the section model: dim, backbone, weights, ...")
+    contestants: tuple[str, ...] | None = Field(None, description="names; null for all")
+
+
+class Length(Section):
+    """How long the final runs train: as the terms say, or until validation stops improving."""
+
+    epochs: int | None = Field(None, ge=1)
+    patience: int | None = Field(None, ge=1)
+
+
+class Plan(Section):
+    """A tournament."""
+
+    name: str
+    terms: PlanTerms
+    contestants: tuple[Contestant, ...]
+    search: SearchPlan = SearchPlan()
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    arenas: tuple[Arena, ...] = (Arena(name="main"),)
+    lengths: dict[str, Length] = {"equal samples": Length()}
+    threads: int = Field(1, ge=1, description="of one run; a number may depend on it, so it is held equal")
+
+    @field_validator("contestants")
+    @classmethod
+    def one_name_each(cls, value: tuple[Contestant, ...]) -> tuple[Contestant, ...]:
+        """Two contestants of one loss need two names."""
+        titles = [each.title for each in value]
+        twice = sorted({title for title in titles if titles.count(title) > 1})
+        if twice or not titles:
+            raise ValueError(f"every contestant needs a name of its own; given twice: {', '.join(twice) or 'none'}")
+        return value
+
+    @model_validator(mode="after")
+    def sensible(self) -> Plan:
+        """Arenas name contestants that exist and a model that can be; seeds differ."""
+        titles = [each.title for each in self.contestants]
+        for arena in self.arenas:
+            for name in arena.contestants or ():
+                if name not in titles:
+                    raise ValueError(unknown("contestant", name, titles))
+            self.arena_terms(arena)
+        if len(set(self.seeds)) != len(self.seeds) or not self.seeds:
+            raise ValueError(f"seeds {list(self.seeds)} must be different and at least one")
+        return self
+
+    def arena_terms(self, arena: Arena) -> PlanTerms:
+        """The terms of one table."""
+        values = changed(self.terms.model_dump(mode="json"), {f"model.{k}": v for k, v in arena.model.items()})
+        return PlanTerms.model_validate(values)
+
+    def contestant(self, title: str) -> Contestant:
+        """The contestant of that name."""
+        for each in self.contestants:
+            if each.title == title:
+                return each
+        raise UserError(unknown("contestant", title, [each.title for each in self.contestants]))
+
+    def members(self, arena: Arena) -> list[Contestant]:
+        """The contestants of one table."""
+        return [each for each in self.contestants if arena.contestants is None or each.title in arena.contestants]
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        """Folds that every setting is run over; one unless the protocol is cross-validation."""
+        data = self.terms.data
+        return tuple(range(data.folds)) if data.protocol == "cross-validation" else (0,)
+
+
+def parse_plan(values: Mapping[str, Any]) -> Plan:
+    """A plan from plain values; a setting in the wrong place is refused by its name.
+
+    Example:
+        >>> plan = parse_plan({"name": "small", "terms": {"data": {"source": "synthetic"}}, "contestants": ["triplet"]})
+        >>> plan.seeds, plan.contestants[0].start
+        ((0, 1, 2, 3, 4), 'paper')
+        >>> parse_plan({"name": "x", "terms": {"data": {"source": "synthetic"}},
+        ...             "contestants": ["triplet", {"loss": "margin", "pooling": "gem"}]})
+        Traceback (most recent call last):
+        ...
+        similis.values.UserError: contestant margin sets model.pooling, which is held equal for all; ...
+    """
+    refuse_unequal(values)
+    try:
+        return Plan.model_validate(values)
+    except ValidationError as error:
+        raise UserError("; ".join(sentence(item) for item in error.errors())) from None
+
+
+def refuse_unequal(values: Mapping[str, Any]) -> None:
+    """A held setting inside a contestant is the unfairness that plans exist to prevent."""
+    for each in values.get("contestants") or ():
+        for key, value in each.items() if isinstance(each, Mapping) else ():
+            if key in Contestant.model_fields:
+                continue
+            for name in [f"{key}.{inner}" for inner in value] if isinstance(value, Mapping) else [str(key)]:
+                field = held_field(name)
+                if field is not None:
+                    raise UserError(
+                        f"contestant {each.get('name') or each.get('loss')} sets {field}, which is held equal for all; "
+                        "set it once under terms, or for a whole table under arenas"
+                    )
+
+
+def sentence(item: Mapping[str, Any]) -> str:
+    """One sentence about one wrong value."""
+    place = ".".join(str(key) for key in item["loc"])
+    if item["type"] == "extra_forbidden":
+        return unknown("key", place, known_keys(item["loc"]))
+    if item["type"] == "value_error":
+        return f"{place or 'plan'}: {item['ctx']['error']}"
+    return explained(item)
+
+
+def known_keys(place: tuple[Any, ...]) -> list[str]:
+    """Keys that exist beside a wrong one, by their full path."""
+    sections: dict[str, type[BaseModel]] = {
+        "terms": PlanTerms, "contestants": Contestant, "search": SearchPlan, "arenas": Arena, "lengths": Length,
+    }  # fmt: skip
+    model = sections.get(str(place[0]), Plan) if len(place) > 1 else Plan
+    if place[0] == "terms" and len(place) > 2:
+        model = RunSpec.model_fields[str(place[1])].annotation  # type: ignore[assignment]
+    return [".".join([*(str(p) for p in place[:-1]), key]) for key in model.model_fields]
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a YAML file."""
+    if not path.exists():
+        raise UserError(f"there is no plan {path}; write one (see the page on tournaments)")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds {type(values).__name__}; a plan is a mapping with name, terms and contestants")
+    return parse_plan(values)
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as YAML, every value written out."""
+    return yaml.safe_dump(plan.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,186 @@
+"""Run a tournament: search every contestant, then the final runs; a second call goes on where the first stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from similis.engine import local
+from similis.run.machine import Machine
+from similis.run.run import run
+from similis.study.jobs import FinalJob, final_jobs, final_spec, searched
+from similis.study.ledger import Ledger
+from similis.study.plan import Contestant, Plan, parse_plan, plan_text, read_plan
+from similis.study.records import Meter, Record, Records, result_record
+from similis.study.search import Place, search_contestant
+from similis.study.storage import exclusive
+from similis.study.terms import EqualTerms, held_terms
+from similis.values import UserError
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of a tournament: plan, runs, records, studies, ledger, report."""
+
+    path: Path
+    data_root: str | None = None
+
+    @property
+    def records(self) -> Records:
+        """The records of finished runs."""
+        return Records(self.path / "records")
+
+    @property
+    def ledger(self) -> Ledger:
+        """The openings of the test split."""
+        return Ledger(self.path / "ledger.jsonl")
+
+    def plan(self) -> Plan:
+        """The plan that was begun here."""
+        return read_plan(self.path / "plan.yaml")
+
+    def place(self) -> Place:
+        """Where searches and runs write."""
+        return Place(Machine(root=self.path / "runs", data_root=self.data_root), self.records, self.ledger)
+
+
+def run_tournament(plan: Plan, path: Path, *, workers: int = 1, data_root: str | None = None) -> Folder:
+    """Everything that a plan asks for and that is not done yet.
+
+    Searches of different contestants go side by side, each is sequential; then the final runs. Killed
+    at any moment and called again, it ends with the same records.
+
+    Args:
+        plan: what to run.
+        path: the tournament's folder; a plan begun there may only gain contestants.
+        workers: processes.
+        data_root: folder of the known data sets; None for SIMILIS_DATA.
+    """
+    folder = Folder(path, data_root)
+    busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
+    with exclusive(path / "driver.lock", busy=busy):
+        begin(plan, folder)
+        titles = [each.title for each in searched(plan)]
+        local.map(Search(folder), titles, workers=workers)
+        waiting = [job for job in final_jobs(plan) if folder.records.read(job.name) is None]
+        local.map(Final(folder), waiting, workers=workers)
+    return folder
+
+
+def begin(plan: Plan, folder: Folder) -> None:
+    """Write the plan down; one that is there must be the same but for more contestants, seeds or arenas."""
+    file = folder.path / "plan.yaml"
+    if file.exists():
+        grown = folder.plan().model_dump(mode="json")
+        new = plan.model_dump(mode="json")
+        for key, value in grown.items():
+            lost = [each for each in value if each not in new[key]] if isinstance(value, list) else value != new[key]
+            if lost:
+                raise UserError(
+                    f"{key} of the plan in {folder.path} differs from the one given; a plan that was begun may gain "
+                    "contestants, seeds and arenas and keeps everything else: choose another folder"
+                )
+    folder.path.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".new")
+    beside.write_text(plan_text(plan), encoding="utf-8")
+    beside.replace(file)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search of one contestant, as work for a process."""
+
+    folder: Folder
+
+    def __call__(self, title: str) -> Record:
+        """Search it."""
+        plan = self.folder.plan()
+        set_threads(plan)
+        with exclusive(self.folder.path / "locks" / f"search-{title}"):
+            return search_contestant(plan, plan.contestant(title), self.folder.place())
+
+
+@dataclass(frozen=True)
+class Final:
+    """One final run, as work for a process."""
+
+    folder: Folder
+
+    def __call__(self, job: FinalJob) -> Record:
+        """Run it; the opening of the test split is noted before it can happen."""
+        plan, place = self.folder.plan(), self.folder.place()
+        set_threads(plan)
+        with exclusive(self.folder.path / "locks" / job.name):
+            known = place.records.read(job.name)
+            if known is not None:
+                return known
+            chosen = place.records.read(f"search-{job.contestant}")
+            if chosen is None:
+                raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
+            spec = final_spec(plan, job, chosen["settings"])
+            how = "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
+            place.ledger.note(job.name, why=how, contestant=job.contestant)
+            meter = Meter()
+            result = run(spec, place.machine, meter)
+            around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
+            record = {
+                "contestant": job.contestant,
+                "loss": spec.objective.loss,
+                "arena": job.arena,
+                "length": job.length,
+                "seed": job.seed,
+                "fold": job.fold,
+                **result_record(result),
+                "held": held_terms(spec.model_dump(mode="json"), result.facts, {"tuning": around}),
+                "cost": meter.cost(),
+            }
+            place.records.write(job.name, record)
+            return {"name": job.name, **record}
+
+
+def set_threads(plan: Plan) -> None:
+    """Sums depend on how many threads share them, so the plan says how many."""
+    import torch
+
+    torch.set_num_threads(plan.threads)
+
+
+def add_contestants(path: Path, contestants: Sequence[Contestant]) -> Plan:
+    """The plan of a tournament with more contestants; they are run by the next call of ``run_tournament``."""
+    plan = Folder(path).plan()
+    values = plan.model_dump(mode="json")
+    values["contestants"] += [each.model_dump(mode="json") for each in contestants]
+    return parse_plan(values)
+
+
+def add_results(path: Path, other: Path) -> list[str]:
+    """Take the finished results of another tournament in; refused by the field that is not equal.
+
+    Returns:
+        The names of the contestants that came.
+    """
+    folder, giving = Folder(path), Folder(other)
+    own, new = folder.records.all("final"), giving.records.all("final")
+    if not new:
+        raise UserError(f"there are no final records in {other}; give the folder of a finished tournament")
+    titles = {each.title for each in folder.plan().contestants}
+    coming = [each for each in giving.plan().contestants if each.title not in titles]
+    for record in new:
+        beside = [each for each in own if (each["arena"], each["length"]) == (record["arena"], record["length"])]
+        if not beside:
+            raise UserError(f"{path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}")
+        EqualTerms.of([(beside[0]["contestant"], beside[0]["held"]), (record["contestant"], record["held"])])
+    grown = add_contestants(path, coming)
+    names = {each.title for each in coming}
+    entries = {entry["model"]: entry for entry in giving.ledger.entries()}
+    for kind in ("trial", "search", "final"):
+        for record in giving.records.all(kind):
+            if record["contestant"] not in names:
+                continue
+            if record["name"] in entries:  # an opening moves with its result
+                entry = entries[record["name"]]
+                folder.ledger.note(entry["model"], why=entry["why"], contestant=entry["contestant"])
+            folder.records.write(record["name"], {k: v for k, v in record.items() if k != "name"})
+    begin(grown, folder)
+    return sorted(names)

@@ -1,0 +1,8 @@
+"""Property tests of the data room say what is right, not how quick it is on a busy machine."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")

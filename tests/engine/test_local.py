@@ -1,0 +1,81 @@
+"""The local engine: order, exceptions, and no process that outlives its driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from similis.engine.local import map as engine_map
+from similis.values import UserError
+
+
+def test_results_keep_the_order():
+    assert engine_map(pow_pid, [3, 1, 2], workers=2)[0][0] == 9
+    assert [value for value, _ in engine_map(pow_pid, range(6), workers=2)] == [0, 1, 4, 9, 16, 25]
+
+
+def test_it_really_uses_other_processes():
+    assert os.getpid() not in {pid for _, pid in engine_map(pow_pid, range(4), workers=2)}
+    assert {pid for _, pid in engine_map(pow_pid, range(4), workers=1)} == {os.getpid()}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_exceptions_are_carried(workers):
+    with pytest.raises(UserError, match="two is refused"):
+        engine_map(refuse_two, [1, 2, 3], workers=workers)
+
+
+def test_no_worker_is_refused():
+    with pytest.raises(UserError, match="workers=0"):
+        engine_map(abs, [1], workers=0)
+
+
+def test_workers_end_when_their_driver_is_killed(tmp_path):
+    code = "from similis.engine.local import map\nfrom tests.engine.test_local import linger\nimport sys\n" \
+        "if __name__ == '__main__': map(linger, [sys.argv[1]] * 2, workers=2)\n"  # fmt: skip
+    script = tmp_path / "driver.py"
+    script.write_text(code)
+    driver = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=os.environ | {"PYTHONPATH": os.getcwd()})
+    pids = wait_for(lambda: [int(f.suffix[1:]) for f in tmp_path.glob("pid.*")], lambda found: len(found) == 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    wait_for(lambda: [pid for pid in pids if alive(pid)], lambda left: not left)
+
+
+def pow_pid(value: int) -> tuple[int, int]:
+    return value**2, os.getpid()
+
+
+def refuse_two(value: int) -> int:
+    if value == 2:
+        raise UserError("two is refused")
+    return value
+
+
+def linger(folder: str) -> None:
+    with open(f"{folder}/pid.{os.getpid()}", "w"):
+        time.sleep(120)
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(look, good, seconds: float = 60.0):
+    """What ``look`` sees as soon as it is good."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen = look()
+        if good(seen):
+            return seen
+        time.sleep(0.05)
+    raise AssertionError(f"still {seen} after {seconds} s")
