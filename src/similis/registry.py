@@ -100,9 +100,10 @@ class LossEntry(Entry):
 
 @dataclass(frozen=True)
 class MinerEntry(Entry):
-    """A miner: which tuples it returns."""
+    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``)."""
 
     returns: Literal["pairs", "triplets"]
+    joint: bool = False
 
 
 @dataclass(frozen=True)
@@ -224,11 +225,17 @@ def register_loss(
     return register
 
 
-def register_miner(*, returns: Literal["pairs", "triplets"], paper: str) -> Callable[[F], F]:
-    """Register the decorated function as a miner under its own name."""
+def register_miner(*, returns: Literal["pairs", "triplets"], paper: str, joint: bool = False) -> Callable[[F], F]:
+    """Register the decorated function as a miner under its own name.
+
+    Args:
+        returns: what it returns.
+        paper: authors, title, venue, year.
+        joint: its tuples of one anchor depend on those of others: it must see all rows at once.
+    """
 
     def register(function: F) -> F:
-        miners.add(MinerEntry(name=function.__name__, function=function, paper=paper, returns=returns))
+        miners.add(MinerEntry(name=function.__name__, function=function, paper=paper, returns=returns, joint=joint))
         return function
 
     return register
@@ -247,7 +254,7 @@ def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
 def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
     """Keyword-only arguments that have a default, tensors and tuples of a miner left out."""
     parameters = inspect.signature(function).parameters.values()
-    hidden = {"references", "tuples", "generator"}
+    hidden = {"references", "tuples", "generator", "first"}
     return {
         p.name: p.default
         for p in parameters

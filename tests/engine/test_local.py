@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,9 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
         "if __name__ == '__main__': map(linger, [sys.argv[1]] * 2, workers=2)\n"  # fmt: skip
     script = tmp_path / "driver.py"
     script.write_text(code)
-    driver = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=os.environ | {"PYTHONPATH": os.getcwd()})
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], env=os.environ | {"PYTHONPATH": str(Path.cwd())}
+    )
     pids = wait_for(lambda: [int(f.suffix[1:]) for f in tmp_path.glob("pid.*")], lambda found: len(found) == 2)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
@@ -58,14 +61,13 @@ def refuse_two(value: int) -> int:
 
 
 def linger(folder: str) -> None:
-    with open(f"{folder}/pid.{os.getpid()}", "w"):
+    with Path(folder, f"pid.{os.getpid()}").open("w"):
         time.sleep(120)
 
 
 def alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
 

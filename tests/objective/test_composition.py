@@ -6,13 +6,17 @@ import pytest
 import torch
 
 from similis.objective.composition import Combined, regulariser
+from similis.objective.memory import WithMemory
 from similis.objective.module import loss
+from similis.values import UserError
 from tests.batches import random_batch
 
 
 def combined(weight: float) -> Combined:
     names = torch.rand(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return Combined(loss("proxy_anchor", num_classes=4, dim=5), [(weight, regulariser("language", class_similarity=names))]).double()
+    return Combined(
+        loss("proxy_anchor", num_classes=4, dim=5), [(weight, regulariser("language", class_similarity=names))]
+    ).double()
 
 
 def test_weights_scale_the_term():
@@ -30,3 +34,21 @@ def test_parameters_and_state_are_those_of_the_parts():
     again.load_state_dict(both.state_dict())
     x, labels = random_batch(1)
     assert again(x, labels).item() == both(x, labels).item()
+
+
+def test_image_ids_reach_a_memory_inside():
+    x, labels = random_batch(0)
+    names = torch.eye(4, dtype=torch.float64)
+    memory = WithMemory(loss("triplet"), capacity=30, dim=5)
+    both = Combined(memory, [(0.0, regulariser("language", class_similarity=names))]).double()
+    plain = WithMemory(loss("triplet"), capacity=30, dim=5).double()
+    ids = torch.arange(11)
+    for _ in range(2):  # the second time every anchor would meet its own image in the memory
+        assert both(x, labels, image_ids=ids).item() == plain(x, labels, image_ids=ids).item()
+    assert both(x, labels).item() != both(x, labels, image_ids=ids).item()
+
+
+def test_labels_outside_the_class_ids_are_refused():
+    term = regulariser("language", class_similarity=torch.eye(2), class_ids=[3, 9])
+    with pytest.raises(UserError, match=r"\[5\]"):
+        term(torch.eye(2), torch.tensor([3, 5]))

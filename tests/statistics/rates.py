@@ -17,7 +17,9 @@ def recommended(target: Target) -> Procedure:
     return lambda scores: judge(scores, target).holm
 
 
-def false_alarms(procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, seed: int = 0) -> float:
+def false_alarms(
+    procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, seed: int = 0
+) -> float:
     """Share of tournaments of equal losses with any sentence "better"; the null is the target's own."""
     chance = np.random.default_rng(seed)
     fixed = target == "these classes"

@@ -107,7 +107,10 @@ TEMPTING: dict[str, Procedure] = {
 
 def main(number: int) -> None:
     """Print the table: false alarms and power in per cent at 2, 3, 5 and 10 seeds."""
-    rows = {"**ours, these classes**": recommended("these classes"), "**ours, new classes**": recommended("new classes")}
+    rows = {
+        "**ours, these classes**": recommended("these classes"),
+        "**ours, new classes**": recommended("new classes"),
+    }
     print("| procedure | false alarms, these classes | false alarms, new classes | power, two points, these classes |")
     print("|---|---|---|---|")
     for name, procedure in (rows | TEMPTING).items():

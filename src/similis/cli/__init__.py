@@ -21,10 +21,19 @@ VERBS = {
     "losses": "losses:losses",
     "losses show": "losses_show:show",
     "losses draw": "losses_draw:draw",
+    "metric": "metric:metric",
     "miners": "miners:miners",
     "data show": "data:show",
     "data check": "data:check",
     "data pack": "data:pack",
+    "train": "train:train",
+    "search": "search:search",
+    "spec schema": "spec:schema",
+    "spec example": "spec:example",
+    "tournament plan": "tournament:plan",
+    "tournament run": "tournament:run",
+    "tournament report": "tournament:report",
+    "tournament add": "tournament:add",
 }
 
 

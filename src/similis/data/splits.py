@@ -55,7 +55,7 @@ def split_data(
         protocol: ``default`` (all training classes train, nothing validates), ``fixed-validation`` (a random
             share of the training classes validates), ``cross-validation`` (fold number ``fold`` validates).
         seed: of the draws.
-        validation_share: share of the training classes that validate, at least one class.
+        validation_share: share of the training classes that validate, at least two classes where there are three.
         folds: number of folds; fold sizes differ by at most one class.
         fold: the fold that validates, 0 to folds - 1.
         test_share: share of all classes that test, where there is no official split.
@@ -64,7 +64,7 @@ def split_data(
         >>> from similis.data.opening import open_data
         >>> split = split_data(open_data("synthetic?classes=20&images=2&size=8"))
         >>> len(split.train), len(split.validation), len(split.test)
-        (18, 2, 20)
+        (16, 4, 20)
     """
     labels = manifest.labels.numpy()
     train, test = tested_classes(manifest, labels, seed, test_share)
@@ -127,7 +127,8 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
     if protocol == "fixed-validation":
         if not 0.0 < share < 1.0:
             raise UserError(f"validation_share lies between 0 and 1; given {share}")
-        return np.sort(order[: max(1, round(share * len(train)))])
+        # among images of one class every neighbour is right, so one class could not choose anything
+        return np.sort(order[: max(1, round(share * len(train)), min(2, len(train) - 1))])
     if not 2 <= folds <= len(train) or not 0 <= fold < folds:
         raise UserError(
             f"{len(train)} training classes allow 2 to {len(train)} folds, fold 0 to folds - 1; given {folds}, {fold}"

@@ -16,7 +16,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map(function: Callable[[Item], Result], items: Iterable[Item], *, workers: int = 1) -> list[Result]:
+def map(  # noqa: A001 - engine.map is what it is
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int = 1
+) -> list[Result]:
     """``[function(item) for item in items]``, computed by that many processes.
 
     Results come in the order of the items. The first item that fails raises its own exception here,

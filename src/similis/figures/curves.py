@@ -65,7 +65,7 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     figure = new_figure(7.0, 5.6 if recalls else 3.4)
     axes = figure.subplots(2 if recalls else 1, 1, sharex=True, squeeze=False)[:, 0]
     for curve, colour in zip(curves, COLOURS, strict=False):
-        draw_loss(axes[0], curve, colour, steps_per_epoch(curves))
+        draw_loss(axes[0], curve, colour, steps_per_epoch(curve, chosen))
     axes[0].set(ylabel="loss")
     axes[0].legend(frameon=False, fontsize=8.5)
     if recalls:
@@ -79,16 +79,14 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     return figure
 
 
-def steps_per_epoch(curves: Sequence[Curve]) -> dict[str, float]:
-    """Steps of an epoch for each stage; a stage without validation is as long as the epoch that was chosen."""
-    found = {c.stage: c.steps[-1] / c.epochs[-1] for c in curves if c.epochs}
-    first = next(iter(found.values()), 1.0)
-    return {curve.stage: found.get(curve.stage, first) for curve in curves}
+def steps_per_epoch(curve: Curve, chosen: int) -> float:
+    """Steps of an epoch; a stage without validation is as long as the epoch that was chosen."""
+    return curve.steps[-1] / (curve.epochs[-1] if curve.epochs else max(1, chosen))
 
 
-def draw_loss(axes: Axes, curve: Curve, colour: str, scale: Mapping[str, float]) -> None:
+def draw_loss(axes: Axes, curve: Curve, colour: str, per_epoch: float) -> None:
     """Every step pale, a running mean over a twentieth of them strong."""
-    at = [step / scale[curve.stage] for step in curve.steps]
+    at = [step / per_epoch for step in curve.steps]
     axes.plot(at, curve.losses, color=colour, alpha=0.3, linewidth=0.8)
     smooth = running_mean(curve.losses, max(1, len(curve.losses) // 20))
     axes.plot(at, smooth, color=colour, linewidth=1.8, label=NAMES.get(curve.stage, curve.stage))

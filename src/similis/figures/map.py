@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from similis.figures.canvas import COLOURS, new_figure
+from similis.figures.forces_picture import shrunk
 from similis.values import MissingExtraError, UserError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def draw_map(
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
     axes.set(xlabel=words[0], ylabel=words[1], xticks=[], yticks=[], aspect="equal", anchor="C", adjustable="datalim")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.text(0.39, 0.955, title, ha="center", va="center", fontsize=10)
+    shrunk(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
     return figure
 
 

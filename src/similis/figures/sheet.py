@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from similis.figures.canvas import new_figure
+from similis.figures.forces_picture import shrunk
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 Pixels = NDArray[np.uint8]
 RIGHT, WRONG, QUERY = (0, 145, 80), (213, 40, 40), (60, 60, 60)
-FRAME, GAP, LINE, WIDE = 5, 6, 26, 22  # pixels: frame, between tiles, for the captions, behind the query
+FRAME, GAP, LINE, WIDE = 5, 6, 30, 22  # pixels: frame, between tiles, for the captions, behind the query
 INCH = 110
 
 
 @dataclass(frozen=True)
 class Tile:
-    """An image (H, W, 3) with the words below it, and whether it is right; None for a query or an unknown."""
+    """An image (H, W, 3) with one or two lines below it, and whether it is right; None for a query or an unknown."""
 
     image: Pixels
     caption: str
@@ -65,7 +66,7 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
             caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
     axes.imshow(paper, interpolation="nearest", extent=(0, width, height, 0))
     if title:
-        figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5)
+        shrunk(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
     return figure
 
 
@@ -82,12 +83,12 @@ def colour_of(tile: Tile) -> tuple[int, int, int]:
 
 
 def caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> None:
-    """Words below a tile, cut where the next tile begins; right and wrong are marked without colour too."""
+    """Lines below a tile, cut where the next tile begins; right and wrong are marked without colour too."""
     mark = "" if tile.right is None else "✓ " if tile.right else "✗ "
     room = width // 6
-    words = tile.caption if len(tile.caption) + len(mark) <= room else tile.caption[: room - len(mark) - 1] + "…"
+    lines = [line if len(line) <= room else line[: room - 1] + "…" for line in (mark + tile.caption).splitlines()]
     colour = tuple(part / 255 for part in colour_of(tile))
-    axes.text(*place, mark + words, ha="center", va="top", fontsize=6.5, color=colour)
+    axes.text(*place, "\n".join(lines), ha="center", va="top", fontsize=6.5, color=colour, linespacing=1.15)
 
 
 def fitted(image: Pixels, side: int) -> Pixels:
@@ -102,7 +103,7 @@ def fitted(image: Pixels, side: int) -> Pixels:
 
     high, wide = image.shape[:2]
     size = (max(1, round(side * high / max(high, wide))), max(1, round(side * wide / max(high, wide))))
-    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
     scaled = functional.interpolate(pixels, size=size, mode="bilinear", antialias=True, align_corners=False)
     out = np.full((side, side, 3), 255, dtype=np.uint8)
     top, left = (side - size[0]) // 2, (side - size[1]) // 2

@@ -13,7 +13,7 @@ from similis.objective.joining import Joint, classes_here, communicator_here, jo
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import tiling_of
-from similis.values import UserError
+from similis.values import Communicator, UserError
 
 
 def checked_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
@@ -41,7 +41,7 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
     checked = checked_labels(labels, len(embeddings))
     refs = batch_references(embeddings, checked) if references is None else references
     p = built(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
-    return replace(p, communicator=communicator_here())
+    return shared(p, communicator_here())
 
 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
@@ -51,7 +51,7 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
     block = Block(matching(proxies, embeddings), names_of(proxies, classes_here()))
     p = built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
-    return replace(p, communicator=communicator_here(), divided=classes_here())
+    return shared(p, communicator_here(), classes_here())
 
 
 def compare_classes_to(
@@ -79,7 +79,7 @@ def compare_classes_to(
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
     names = None if checked.ndim == 2 else names_of(proxies, share)
     p = built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
-    return replace(p, communicator=None if share is None else share.communicator)
+    return shared(p, None if share is None else share.communicator)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
@@ -94,7 +94,12 @@ def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
     every = columns if share is None else share.gather(columns)
     block = Block(every, torch.arange(len(every), device=every.device))
     p = built(rows, names, References((block,)), sphere=True, normalise=False)
-    return replace(p, communicator=None if share is None else share.communicator)
+    return shared(p, None if share is None else share.communicator)
+
+
+def shared(p: Comparison, communicator: Communicator | None, divided: Joint | None = None) -> Comparison:
+    """The comparison with its rows, or its columns, divided over processes."""
+    return p if communicator is None and divided is None else replace(p, communicator=communicator, divided=divided)
 
 
 def names_of(proxies: Tensor, share: Joint | None) -> Tensor:

@@ -7,8 +7,8 @@ code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -123,7 +123,7 @@ class Comparison:
         block = self.references.blocks[number]
         tile = Tile(
             s=products(self.rows, block.vectors),
-            norms=None if self.on_sphere else squares(self.rows)[:, None] + squares(block.vectors)[None],
+            squares=None if self.on_sphere else (squares(self.rows)[:, None], squares(block.vectors)[None]),
             grade=1.0 if block.relation is None else block.relation,
             once=0.5 if block.mirrored else 1.0,
             row_labels=self.row_labels,
@@ -138,6 +138,11 @@ class Comparison:
 
     def take(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
+        vectors = self._here(index)
+        return vectors if self.divided is None else from_owner(vectors, index, self.divided)
+
+    def _here(self, index: Tensor) -> Tensor:
+        """Reference vectors at column numbers, right for the columns that this process has."""
         first = 0 if self.divided is None else self.divided.first
         out: Tensor | None = None
         for number, block in enumerate(self.references):
@@ -145,10 +150,18 @@ class Comparison:
             inside = (index >= first).view(*index.shape, *[1] * (vectors.ndim - index.ndim))
             out = vectors if out is None else torch.where(inside, vectors, out)
             first += len(block)
-        return cast(Tensor, out) if self.divided is None else from_owner(cast(Tensor, out), index, self.divided)
+        return cast(Tensor, out)
 
     def _taken(self, number: int, index: Tensor) -> Tensor:
         return self.references.blocks[number].vectors[index]
+
+    def own(self, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        """A value of every reference for itself: ``fn`` of vectors (c, D) or (c, K, D) gives (c,)."""
+        with torch.autocast(self.vectors.device.type, enabled=False):
+            return torch.cat([self._owned(number, fn) for number in range(len(self.references.blocks))])
+
+    def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        return fn(self.references.blocks[number].vectors)
 
     def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
         """Likeness of each row with its columns ``index``, (r,) or (r, m); of K vectors, one more axis.
@@ -157,7 +170,7 @@ class Comparison:
         """
         with torch.autocast(self.vectors.device.type, enabled=False):
             rows = self.rows if anchors is None else self.rows[anchors]
-            vectors = self.take(index) if self.divided is None else replace(self, divided=None).take(index - self.divided.first)
+            vectors = self._here(index)
             wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])
             norms = None if self.on_sphere else squares(wide) + squares(vectors)
             similar = (wide * vectors).sum(-1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import torch
 from torch import Tensor, nn
 
 from similis.objective.memory import WithMemory
-from similis.objective.module import Loss, sorted_ids
+from similis.objective.module import Loss, rows_of, sorted_ids
 from similis.objective.nested import Nested
 from similis.registry import RegulariserEntry, regularisers, unknown
 from similis.values import OptionValue, UserError
@@ -36,9 +35,8 @@ class Regulariser(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The term for embeddings (B, D) and class ids (B,)."""
-        ids = self.class_ids
-        if isinstance(ids, Tensor):
-            labels = torch.searchsorted(ids, labels.long()).clamp(max=len(ids) - 1)
+        if isinstance(self.class_ids, Tensor):
+            labels = rows_of(labels, self.class_ids)
         value: Tensor = self.entry.function(embeddings, labels, self.class_similarity, **self.options)
         return value
 
@@ -61,9 +59,12 @@ class Combined(nn.Module):
         self.weights = tuple(weight for weight, _ in terms)
         self.terms = nn.ModuleList([term for _, term in terms])
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The weighted sum for embeddings (B, D) and class ids (B,)."""
-        value: Tensor = self.loss(embeddings, labels)
+    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+        """The weighted sum for embeddings (B, D) and class ids (B,); image ids go to a memory."""
+        if isinstance(self.loss, WithMemory):
+            value = self.loss(embeddings, labels, image_ids=image_ids)
+        else:
+            value = self.loss(embeddings, labels)
         for weight, term in zip(self.weights, self.terms, strict=True):
             value = value + weight * term(embeddings, labels)
         return value

@@ -54,24 +54,36 @@ def products(rows: Tensor, columns: Tensor) -> Tensor:
 class Likeness:
     """Similarities with what is needed to read them as distances.
 
-    ``norms`` is the sum of both squared norms, or None on the unit sphere, where it is 2.
+    ``squares`` is the sum of both squared norms, or the two apart, which are added only if a distance
+    is asked for; None on the unit sphere, where the sum is 2.
     """
 
     s: Tensor
-    norms: Tensor | None
+    squares: Tensor | tuple[Tensor, Tensor] | None
+
+    @property
+    def norms(self) -> Tensor | None:
+        """The sum of both squared norms; None on the unit sphere."""
+        return self.squares[0] + self.squares[1] if isinstance(self.squares, tuple) else self.squares
 
     @property
     def d2(self) -> Tensor:
         """Squared Euclidean distance, never negative, 0 where only rounding is left."""
-        norms = 2.0 if self.norms is None else self.norms
-        squared = norms - 2 * self.s
-        noise = ROUNDING_UNITS * torch.finfo(self.s.dtype).eps * norms
-        return torch.where(squared > noise, squared, 0.0)
+        return self._squared(0.0)
 
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        return root(self.d2)
+        # a root of 1e-15 has a finite slope; nothing but the stand-in lies below 1e-14
+        return functional.threshold(self._squared(1e-30).sqrt(), 1e-14, 0.0)
+
+    def _squared(self, nothing: float) -> Tensor:
+        """Squared distance, with ``nothing`` where only rounding is left; few passes, for this is an inner loop."""
+        noise, norms = ROUNDING_UNITS * torch.finfo(self.s.dtype).eps, self.norms
+        if norms is None:
+            return functional.threshold(torch.rsub(self.s, 2.0, alpha=2), 2.0 * noise, nothing)
+        squared = torch.sub(norms, self.s, alpha=2)
+        return torch.where(squared > noise * norms, squared, nothing)
 
     def far(self, geometry: Geometry) -> Tensor:
         """How far apart in the geometry named: ``-s``, ``d2`` or ``d``."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from similis.values import Communicator
@@ -77,13 +78,13 @@ def divided(classes: Joint | None) -> Iterator[None]:
 
 
 def communicator_here() -> Communicator | None:
-    """Who shares the batch with this process; None when it is alone."""
-    return _batches.get()
+    """Who shares the batch with this process; None when it is alone, and inside a compiled graph."""
+    return None if torch.compiler.is_compiling() else _batches.get()
 
 
 def classes_here() -> Joint | None:
     """How the class vectors are divided over processes; None when every process has all of them."""
-    return _classes.get()
+    return None if torch.compiler.is_compiling() else _classes.get()
 
 
 def joint_of(rows: int) -> Joint | None:
@@ -102,6 +103,29 @@ def number_of_classes(proxies: Tensor) -> int:
     """Classes of all processes that these class vectors are a share of."""
     classes = classes_here()
     return len(proxies) if classes is None else classes.size
+
+
+def over_classes(value: Tensor) -> Tensor:
+    """A sum over class vectors as the sum over those of all processes."""
+    classes = classes_here()
+    return value if classes is None else classes.communicator.sum(value)
+
+
+def scaled_gradient(value: Tensor, factor: float) -> Tensor:
+    """The value as it is, with its gradient times a factor."""
+    scaled: Tensor = _Scaled.apply(value, factor)  # type: ignore[no-untyped-call]
+    return scaled
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * ctx.factor, None
 
 
 def shares(rows: int, world: int) -> tuple[int, ...]:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.objective.compare import matching
+from similis.objective.joining import joint_of
 from similis.objective.module import Loss
 from similis.objective.nested import Nested
 from similis.objective.references import Block, batch_references
@@ -21,7 +23,8 @@ class WithMemory(nn.Module):
     References of an anchor are the live batch (with gradient, its own row left out by position) and
     the memory (detached, rows with the anchor's image id left out). The loss is evaluated once over
     all of them. A batch enters the memory when the next one arrives, so after its step. The first
-    ``start`` batches see no memory. Everything is in ``state_dict``.
+    ``start`` batches see no memory. Everything is in ``state_dict``. Processes that share a batch
+    (``joined``) remember the rows of all of them.
 
     Args:
         loss: a loss that can use a memory (``similis losses show`` tells), or a nested one.
@@ -87,12 +90,12 @@ class WithMemory(nn.Module):
             # an anchor without an id must not match rows without one
             own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)
             rows = inner.class_rows(self.labels[:filled]) if inner.learned else self.labels[:filled]
-            memory = Block(self.vectors[:filled].to(embeddings.dtype), rows, own=own, ids=self.ids[:filled])
+            memory = Block(matching(self.vectors[:filled], embeddings), rows, own=own, ids=self.ids[:filled])
             live = inner.class_rows(labels) if inner.learned else labels
             value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
         if self.training:
             self.batches += 1
-            self._waiting = (embeddings.detach(), labels, ids)
+            self._waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
         return value
 
     @torch.no_grad()
@@ -102,10 +105,11 @@ class WithMemory(nn.Module):
         keep = slice(max(len(embeddings) - capacity, 0), None)
         kept = embeddings[keep]
         place = (int(self.seen) + torch.arange(len(kept), device=self.vectors.device)) % capacity
-        # new tensors, because the old ones may still be needed by a backward pass
-        self.vectors = self.vectors.index_copy(0, place, kept.to(self.vectors.dtype))
-        self.labels = self.labels.index_copy(0, place, labels[keep].long())
-        self.ids = self.ids.index_copy(0, place, image_ids[keep].long())
+        if not alone(self.vectors):  # a backward pass, or a saved state, still needs the old rows
+            self.vectors, self.labels, self.ids = self.vectors.clone(), self.labels.clone(), self.ids.clone()
+        self.vectors.index_copy_(0, place, kept.to(self.vectors.dtype))
+        self.labels.index_copy_(0, place, labels[keep].long())
+        self.ids.index_copy_(0, place, image_ids[keep].long())
         self.seen = self.seen + len(kept)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -115,3 +119,18 @@ class WithMemory(nn.Module):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back the waiting batch of :meth:`get_extra_state`."""
         self._waiting = (state["vectors"], state["labels"], state["ids"]) if state else None
+
+
+def alone(buffer: Tensor) -> bool:
+    """Whether no other tensor (a view, or what a graph has saved) shares the memory of a buffer."""
+    owners = getattr(torch._C, "_storage_Use_Count", None)
+    # the buffer itself, and the handle that is asked for here
+    return owners is not None and int(owners(buffer.untyped_storage()._cdata)) <= 2
+
+
+def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The joined batch: every process remembers the rows of all, so that their memories are one."""
+    joint = joint_of(len(embeddings))
+    if joint is None:
+        return embeddings, labels, ids
+    return joint.gather(embeddings), joint.gather(labels), joint.gather(ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import checked_labels, compare
+from similis.objective.joining import Joint, communicator_here, divided, joined, joint_of, scaled_gradient
+from similis.objective.mining import each_row, mined_jointly, row_by_row
 from similis.objective.proxies import Size
-from similis.objective.references import References
+from similis.objective.references import References, batch_references
 from similis.objective.tiling import dense
 from similis.registry import LossEntry, Preset, keyword_defaults, losses, miners, unknown
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
@@ -49,6 +52,7 @@ class Loss(nn.Module):
         self.register_buffer("draws", None if miner is None else torch.zeros((), dtype=torch.int64))
         self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
         self.mined: Counts | None = None
+        self.classes: Joint | None = None  # how the class vectors are divided over processes (see ``sharding``)
 
     def forward(
         self,
@@ -85,25 +89,37 @@ class Loss(nn.Module):
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
         if self.miner is not None and tuples is None:
+            if references is None and communicator_here() is not None:  # gathered once for miner and loss
+                references = batch_references(embeddings, labels)
             tuples = self._mine(embeddings, labels, references)
         if tuples is not None:
             arguments["tuples"] = tuples
         if references is not None:
             arguments["references"] = references
+        if self.classes is not None:
+            return self._divided(embeddings, labels, arguments, self.classes)
         value: Tensor = self.entry.function(embeddings, labels, **arguments)
         return value
 
+    def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Joint) -> Tensor:
+        """The loss of the samples of all processes, here with this process's share of the classes."""
+        batch = joint_of(len(embeddings))
+        if batch is None:
+            raise UserError("the class vectors are divided over processes; call the loss inside joined(communicator)")
+        for name, value in self.learned.items():
+            if value.ndim > 1:  # the value is formed once for each process, but a share has one owner
+                arguments[name] = scaled_gradient(arguments[name], 1 / classes.communicator.world)
+        with joined(None), divided(classes):
+            total: Tensor = self.entry.function(batch.gather(embeddings), batch.gather(labels), **arguments)
+        return total
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Parameters that every process has whole: those whose gradients are averaged over processes."""
+        return [p for p in self.learned.values() if self.classes is None or p.ndim <= 1]
+
     def class_rows(self, labels: Tensor) -> Tensor:
         """Row numbers of the proxies for class ids; ids outside ``class_ids`` are refused."""
-        ids = self.class_ids
-        if not isinstance(ids, Tensor):
-            return labels
-        labels = checked_labels(labels, len(labels))
-        rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
-        if not torch.compiler.is_compiling() and not torch.equal(ids[rows], labels):
-            strange = labels[ids[rows] != labels][:5].tolist()
-            raise UserError(f"labels {strange} are not among the {len(ids)} class_ids that the loss was built with")
-        return rows
+        return rows_of(labels, self.class_ids) if isinstance(self.class_ids, Tensor) else labels
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """One optimiser group with the rate ``lr`` times the loss's multiplier; none without parameters."""
@@ -135,7 +151,10 @@ class Loss(nn.Module):
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
             given = {"generator": generator_of(self.seed, int(self.draws)), "dim": embeddings.shape[1]}
             self.draws += 1
-            found = self.miner(similarity, positive, negative, **{key: given[key] for key in asked_for(self.miner)})
+            mine = partial(self.miner, **{key: given[key] for key in asked_for(self.miner)})
+            found = (row_by_row if each_row(self.miner) else mined_jointly)(
+                mine, similarity, positive, negative, p.references.joint
+            )
         self.mined = found.counts()
         return found
 
@@ -215,6 +234,16 @@ def preset_of(entry: LossEntry, name: str | None) -> Preset | None:
     if name not in entry.presets:
         raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
     return entry.presets[name]
+
+
+def rows_of(labels: Tensor, ids: Tensor) -> Tensor:
+    """Row number of each label among sorted class ids; outside a compiled graph, strange labels are refused."""
+    labels = checked_labels(labels, len(labels))
+    rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
+    if not torch.compiler.is_compiling() and not torch.equal(ids[rows], labels):
+        strange = labels[ids[rows] != labels][:5].tolist()
+        raise UserError(f"labels {strange} are not among the {len(ids)} class_ids that the loss was built with")
+    return rows
 
 
 def sorted_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:

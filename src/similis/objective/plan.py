@@ -1,33 +1,51 @@
 """The plan of a reduction in tiles: which tiles there are, and what a loss sees in each.
 
 Rows and columns are read in the order of their labels, so that the positives of a row tile are one
-stretch of columns, and negatives outside that stretch need no mask.
+stretch of columns, and negatives outside that stretch need no mask. Where rows and columns are the
+same vectors, a tile above the diagonal also serves as its own mirror image below: half the products.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from similis.objective.distances import products
 from similis.objective.reductions import Term, restricted
 from similis.objective.references import Block
 from similis.objective.store import Store
 from similis.objective.tile import Ask, Tile, terms_of
 from similis.objective.tiling import Tiling
 
+POSITIVE_ROWS = 128  # rows whose positives are looked at together: the fewer, the fewer strangers among the columns
+
 
 class Span(NamedTuple):
-    """A tile: rows first to last, columns left to right, and whether the set must be masked in it."""
+    """A tile: rows first to last, columns left to right.
+
+    ``masked`` says that not every entry belongs to the set, ``mirrored`` that the tile stands for its
+    mirror image too.
+    """
 
     first: int
     last: int
     left: int
     right: int
     masked: bool
+    mirrored: bool = False
+
+    def views(self, similarity: Tensor) -> Iterator[tuple[Span, Tensor]]:
+        """The tile and, if it stands for it, its mirror image."""
+        yield self, similarity
+        if self.mirrored:
+            yield Span(self.left, self.right, self.first, self.last, self.masked), similarity.T
 
 
 @dataclass(frozen=True)
@@ -54,45 +72,95 @@ class Plan:
         """Leaves before the values that the loss passes on: similarities, and squared norms if raw."""
         return 1 if self.sphere else 3
 
-    def spans(self) -> Iterator[tuple[int, int, list[Span]]]:
-        """Row tiles, each with the column tiles that it has to meet."""
-        height, count = self.tiling.rows, len(self.rows)
-        starts = list(range(0, count, height))
-        bands = self._bands(starts)
-        for number, first in enumerate(starts):
-            last = min(first + height, count)
-            yield first, last, list(self._columns(first, last, bands[number] if bands else None))
+    @property
+    def labelled(self) -> bool:
+        """Whether rows and columns stand in the order of labels."""
+        return self.block.relation is None and self.row_labels is not None and self.block.labels is not None
 
-    def _bands(self, starts: list[int]) -> list[tuple[int, int]] | None:
-        """For each row tile the stretch of columns that may share a label with it; None without an order."""
-        if self.block.relation is not None or self.row_labels is None or self.block.labels is None:
-            return None
-        ends = [min(start + self.tiling.rows, len(self.rows)) - 1 for start in starts]
+    @cached_property
+    def only_band(self) -> bool:
+        """Whether columns outside a row tile's band are all negatives: no image has two labels."""
+        own, ids = self.own, self.block.ids
+        if self.block.mirrored or own is None or ids is None:
+            return True
+        assert self.row_labels is not None
+        assert self.block.labels is not None
+        found = torch.isin(ids, own).nonzero()[:, 0]
+        same = own[:, None] == ids[found]
+        return not bool((same & (self.row_labels[:, None] != self.block.labels[found])).any())
+
+    def spans(self) -> Iterator[Span]:
+        """All tiles that have to be met."""
+        banded = self.ask.which == "pos" and self.labelled
+        if self.rows is self.columns and not self.ask.dots and not banded:
+            yield from self._upper()
+            return
+        count = len(self.rows)
+        height = min(self.tiling.rows, POSITIVE_ROWS) if banded else self.tiling.rows
+        starts = list(range(0, count, height))
+        ends = [min(start + height, count) for start in starts]
+        for first, last, band in zip(starts, ends, self.bands(starts, ends), strict=True):
+            for left, right, masked in self._pieces(band):
+                for start in range(left, right, self.tiling.columns):
+                    yield Span(first, last, start, min(start + self.tiling.columns, right), masked)
+
+    def bands(self, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
+        """For each row tile the stretch of columns that may share a label with it; all without an order."""
+        if not self.labelled or self.row_labels is None or self.block.labels is None:
+            return [(0, len(self.columns))] * len(starts)
         low = torch.searchsorted(self.block.labels, self.row_labels[starts])
-        high = torch.searchsorted(self.block.labels, self.row_labels[ends], right=True)
+        high = torch.searchsorted(self.block.labels, self.row_labels[[end - 1 for end in ends]], right=True)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
-    def _columns(self, first: int, last: int, band: tuple[int, int] | None) -> Iterator[Span]:
-        total = len(self.columns)
-        if self.ask.which == "pos" and band is not None:
-            pieces = [(band[0], band[1], True)]
-        elif self.ask.which == "neg" and band is not None:
-            pieces = [(0, band[0], False), (band[0], band[1], True), (band[1], total, False)]
-        elif self.ask.which == "others" and band is not None and self.block.mirrored:
-            pieces = [(0, band[0], False), (band[0], band[1], True), (band[1], total, False)]  # self shares its label
-        else:
-            pieces = [(0, total, self.ask.which != "every")]
-        for left, right, masked in pieces:
-            for start in range(left, right, self.tiling.columns):
-                yield Span(first, last, start, min(start + self.tiling.columns, right), masked)
+    def _pieces(self, band: tuple[int, int]) -> list[tuple[int, int, bool]]:
+        """Stretches of columns to be met by a row tile, and whether the set must be masked in them."""
+        total, which = len(self.columns), self.ask.which
+        low, high = band
+        if which == "every":
+            return [(0, total, False)]
+        if which == "pos":
+            return [(low, high, True)]
+        clean = self.labelled and (self.only_band if which == "neg" else self.block.mirrored)
+        if clean:  # among the others, self shares its label
+            return [(0, low, False), (low, high, True), (high, total, False)]
+        return [(0, total, True)]
+
+    def _upper(self) -> Iterator[Span]:
+        """Square tiles on and above the diagonal."""
+        cuts = self._cuts()
+        for i, (first, last) in enumerate(pairwise(cuts)):
+            for j in range(i, len(cuts) - 1):
+                left, right = cuts[j], cuts[j + 1]
+                masked = self.ask.which != "every" and (i == j or self._meets(last, left))
+                yield Span(first, last, left, right, masked, mirrored=i != j)
+
+    def _cuts(self) -> list[int]:
+        """Where square tiles begin, if possible between two classes: then only those on the diagonal need a mask."""
+        side = max(1, math.isqrt(self.tiling.rows * self.tiling.columns))
+        labels, count = self.block.labels if self.labelled else None, len(self.rows)
+        cuts = [0]
+        while cuts[-1] < count:
+            end = min(cuts[-1] + side, count)
+            if labels is not None and end < count:
+                begin = int(torch.searchsorted(labels, labels[end]))
+                end = begin if begin > cuts[-1] else end
+            cuts.append(end)
+        return cuts
+
+    def _meets(self, last: int, left: int) -> bool:
+        """Whether a set may be incomplete off the diagonal, in columns from ``left`` on, for rows up to ``last``."""
+        if not self.labelled or self.block.labels is None:
+            return True
+        shared = bool(self.block.labels[last - 1] == self.block.labels[left])
+        return shared and self.ask.which != "others"
 
     def tile(self, span: Span, leaves: Sequence[Tensor]) -> Tile:
         """The tile of a span around its similarities (and squared norms) as given."""
-        first, last, left, right, _ = span
+        first, last, left, right, *_ = span
         relation = self.block.relation
         return Tile(
             s=leaves[0],
-            norms=None if self.sphere else leaves[1] + leaves[2],
+            squares=None if self.sphere else (leaves[1], leaves[2]),
             grade=1.0 if relation is None else relation[first:last, left:right],
             once=0.5 if self.block.mirrored else 1.0,
             row_labels=None if self.row_labels is None else self.row_labels[first:last],
@@ -102,46 +170,40 @@ class Plan:
 
     def mask(self, span: Span) -> Tensor | None:
         """The set of the rows within the columns of a span; None where all belong to it."""
-        if not span.masked:
-            return None
-        first, last, left, right, _ = span
+        return self.part(span).members(self.ask.which, self.labels_of(span)) if span.masked else None
+
+    def labels_of(self, span: Span) -> Tensor | None:
+        """The labels of a span's rows."""
+        return None if self.row_labels is None else self.row_labels[span.first : span.last]
+
+    def part(self, span: Span) -> Block:
+        """Labels, ids and relation of the columns of a span, as its rows see them."""
+        first, last, left, right, *_ = span
         block = self.block
-        part = Block(
-            vectors=block.vectors[:0],
+        return Block(
+            vectors=block.vectors[left:right],
             labels=None if block.labels is None else block.labels[left:right],
             own=None if self.own is None else self.own[first:last],
             ids=None if block.ids is None else block.ids[left:right],
             relation=None if block.relation is None else block.relation[first:last, left:right],
         )
-        return part.members(self.ask.which, None if self.row_labels is None else self.row_labels[first:last])
 
-    def leaves(self, span: Span, values: Sequence[Tensor]) -> list[Tensor]:
+    def operands(self, span: Span) -> tuple[Tensor, Tensor]:
+        """The vectors of rows and columns."""
+        return self.rows.tile(span.first, span.last), self.columns.tile(span.left, span.right)
+
+    def leaves(self, span: Span, similarity: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Similarities, squared norms if raw, then values of rows and columns, then further products."""
-        first, last, left, right, _ = span
-        rows, columns = self.rows.tile(first, last), self.columns.tile(left, right)
-        flat = columns.flatten(0, -2)
-        made = [shaped(rows @ flat.T, columns)]
+        first, last, left, right, *_ = span
+        made = [similarity]
         if not self.sphere:
-            made += [rows.square().sum(-1)[:, None], columns.square().sum(-1)[None]]
+            made += [self.rows.squares[first:last, None], self.columns.squares[None, left:right]]
         begin, ends = self.counts
         made += [v[first:last].unsqueeze(1) for v in values[:begin]]
         made += [v[left:right].unsqueeze(0) for v in values[begin:ends]]
-        made += [product(vectors[first:last], columns) for vectors in values[ends:]]
-        return made
+        return made + [products(vectors[first:last], self.columns.tile(left, right)) for vectors in values[ends:]]
 
     def terms(self, span: Span, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
         """What the loss reduces in this tile, over its set."""
         mask = self.mask(span)
         return tuple(restricted(t, mask) for t in terms_of(self.ask.fn(self.tile(span, leaves), *leaves[self.skip :])))
-
-
-def shaped(flat: Tensor, columns: Tensor) -> Tensor:
-    """(r, c K) as (r, c, K) for columns of K vectors."""
-    return flat if columns.ndim == 2 else flat.view(len(flat), *columns.shape[:2])
-
-
-def product(vectors: Tensor, columns: Tensor) -> Tensor:
-    """Products of further row vectors (r, D) or (r, m, D) with the columns: (r, c) or (r, c, m)."""
-    if vectors.ndim == 2:
-        return vectors @ columns.T
-    return torch.einsum("rmd,cd->rcm", vectors, columns)

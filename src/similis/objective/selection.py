@@ -59,23 +59,50 @@ def first_below(values: Tensor, mask: Tensor, anchors: Tensor, bounds: Tensor) -
     return torch.where(found, column, -1)
 
 
-def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator) -> Tensor:
+def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator, first: int = 0) -> Tensor:
     """(T,) a column of row ``anchors[t]``, drawn with replacement in proportion to its weight.
+
+    What is drawn for a row depends on the generator and on the row's number, not on the other rows:
+    processes that have some of the rows each draw what one process with all of them draws.
 
     Args:
         weights: (B, M), at least 0; a row that is drawn from has one above 0.
         anchors: (T,) in rising order.
         generator: of the processor.
+        first: number of the first row among the rows of all processes.
     """
     sums = weights.double().cumsum(1)
     slots, real = slots_of(anchors, len(weights))
-    chance = torch.rand(slots.shape, generator=generator, dtype=torch.float64).to(weights.device)
+    key = int(torch.randint(2**62, (1,), generator=generator))
+    chance = uniform(key, torch.arange(first, first + len(weights)), slots.shape[1]).to(weights.device)
     if not slots.numel():
         return torch.zeros_like(anchors)
     whole = sums[:, -1:]
     target = torch.minimum(chance * whole, torch.nextafter(whole, torch.zeros_like(whole)))
     # The first sum above the target belongs to a column of weight above 0: others do not raise the sum.
     return torch.searchsorted(sums, target, right=True)[real]
+
+
+def uniform(key: int, rows: Tensor, width: int) -> Tensor:
+    """(r, width) numbers in [0, 1), float64, a pure function of the key, the row's number and the place in it.
+
+    Whole numbers mixed by multiplying and shifting, as SplitMix64 does; products wrap around at 2^64.
+    """
+    mixed = scrambled(scrambled(rows + key)[:, None] + torch.arange(width))
+    return torch.bitwise_and(mixed, 2**53 - 1).double() / 2**53
+
+
+def scrambled(whole: Tensor) -> Tensor:
+    """Whole numbers, each mapped to another that looks random; int64."""
+    value = whole * -0x61C8864680B583EB
+    value = (value ^ shifted(value, 30)) * -0x40A7B892E31B1A47
+    value = (value ^ shifted(value, 27)) * -0x6B2FB644ECCEEE15
+    return value ^ shifted(value, 31)
+
+
+def shifted(whole: Tensor, bits: int) -> Tensor:
+    """To the right with zeros from the left, also for negative numbers."""
+    return torch.bitwise_and(whole >> bits, 2 ** (64 - bits) - 1)
 
 
 def slots_of(anchors: Tensor, rows: int) -> tuple[Tensor, Tensor]:

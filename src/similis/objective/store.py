@@ -7,6 +7,8 @@ times over. Here all readers add into one buffer, and the vectors receive it onc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,7 +17,8 @@ from torch import Tensor
 from similis.objective.distances import widened
 from similis.values import UserError
 
-KEPT = 2**25  # numbers: a normalised or sorted copy up to this size is kept, a larger one is made per tile
+CHUNK = 2**20  # numbers worked on at a time where all vectors are gone through
+KEPT = 2**23  # numbers: a normalised or sorted copy up to this size is kept, a larger one is made per tile
 
 
 class Store:
@@ -32,6 +35,7 @@ class Store:
         self.raw = vectors.detach()
         self.dtype = widened(self.raw[:0]).dtype
         self.gradient: Tensor | None = None
+        self.pass_number = -1  # of the backward pass that the gradient belongs to
         self.norms = None
         if sphere:
             self.norms = torch.linalg.vector_norm(self.raw, dim=-1, keepdim=True, dtype=self.dtype)
@@ -56,17 +60,47 @@ class Store:
 
     def add(self, first: int, last: int, factors: Tensor, others: Tensor) -> None:
         """Add ``factors @ others`` to the gradient of positions first to last, without a copy."""
-        part = self._buffer()[first:last]
+        part = self.buffer()[first:last]
         part.view(len(factors), -1).addmm_(factors, others)
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared norms of the vectors in the order in which they are read."""
+        return self.of_chunks(lambda vectors: vectors.square().sum(-1), self.raw.shape[:-1])
+
+    def of_chunks(self, fn: Callable[[Tensor], Tensor], shape: torch.Size) -> Tensor:
+        """What ``fn`` makes of all vectors, a chunk at a time, in the order of reading.
+
+        The result has its place from the beginning: small results that stay between large ones that go
+        would leave holes in the memory, hundreds of megabytes of them for a million classes.
+        """
+        out = torch.empty(shape, dtype=self.dtype, device=self.raw.device)
+        for first, last in self.chunks():
+            out[first:last] = fn(self.tile(first, last))
+        return out
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Stretches of about ``CHUNK`` numbers, at least one."""
+        step = max(1, CHUNK // max(1, self.raw[:1].numel()))
+        return [(first, min(first + step, len(self))) for first in range(0, max(len(self), 1), step)]
+
+    @cached_property
+    def places(self) -> Tensor | None:
+        """Row of the vectors -> position; None where they are read as they stand."""
+        return None if self.order is None else self.order.argsort()
 
     def add_scaled(self, first: int, last: int, factors: Tensor) -> None:
         """Add each vector times a factor (of its own squared norm) to its gradient."""
         shape = [len(factors)] + [1] * (self.raw.ndim - 1)
-        self._buffer()[first:last].addcmul_(self.tile(first, last), factors.view(shape))
+        self.buffer()[first:last].addcmul_(self.tile(first, last), factors.view(shape))
 
-    def _buffer(self) -> Tensor:
-        if self.gradient is None:
+    def buffer(self) -> Tensor:
+        """Where the readers of the current backward pass add up, in the order of reading."""
+        now = torch._C._current_graph_task_id()
+        if self.gradient is None or now != self.pass_number:  # a pass that asked for other leaves may have left some
+            self.gradient = None
             self.gradient = torch.zeros(self.raw.shape, dtype=self.dtype, device=self.raw.device)
+            self.pass_number = now
         return self.gradient
 
     def _made(self, part: slice) -> Tensor:
@@ -80,9 +114,8 @@ class Store:
         if gradient is None:
             return None
         if self.norms is not None:
-            step = max(1, 2**20 // max(1, gradient[0].numel())) if len(gradient) else 1
-            for first in range(0, len(gradient), step):
-                self._leave_sphere(gradient, first, min(first + step, len(gradient)))
+            for first, last in self.chunks():
+                self._leave_sphere(gradient, first, last)
         if self.order is not None:
             gradient = torch.empty_like(gradient).index_copy_(0, self.order, gradient)
         return gradient.to(self.raw.dtype)
@@ -110,7 +143,8 @@ class _Gate(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None]:  # noqa: ARG004
         (vectors,) = ctx.saved_tensors
-        gradient = ctx.store.finished()
+        store: Store = taken(ctx, "store")
+        gradient = store.finished()
         return (torch.zeros_like(vectors) if gradient is None else gradient), None
 
 
@@ -128,14 +162,43 @@ class _Read(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         refuse_second_derivative()
-        store, index = ctx.store, ctx.index
-        place = index.flatten()
-        if store.order is not None:
-            inverse = torch.empty_like(store.order)
-            inverse[store.order] = torch.arange(len(store), device=inverse.device)
-            place = inverse[place]
-        store._buffer().index_add_(0, place, gradients[0].reshape(-1, *store.raw.shape[1:]))
+        store, index = taken(ctx, "store"), ctx.index
+        place = index.flatten() if store.places is None else store.places[index.flatten()]
+        store.buffer().index_add_(0, place, gradients[0].reshape(-1, *store.raw.shape[1:]))
         return torch.zeros((), dtype=store.dtype, device=store.raw.device), None, None
+
+
+class Owned(torch.autograd.Function):
+    """A value of each vector for itself, a chunk at a time, made again on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, store: Store, fn: Callable[[Tensor], Tensor]) -> Tensor:  # noqa: ARG004
+        """Values in the order of the store."""
+        ctx.store, ctx.fn = store, fn
+        return store.of_chunks(fn, store.raw.shape[:1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient of each chunk, added to the store."""
+        refuse_second_derivative()
+        store: Store = taken(ctx, "store")
+        for first, last in store.chunks():
+            vectors = store.tile(first, last).detach().requires_grad_()
+            with torch.enable_grad():
+                made = ctx.fn(vectors)
+            (found,) = torch.autograd.grad(made, vectors, gradients[0][first:last])
+            store.buffer()[first:last] += found
+        return torch.zeros((), dtype=store.dtype, device=store.raw.device), None, None
+
+
+def taken(ctx: Any, name: str) -> Any:
+    """What a node holds under that name; the node lets go of it unless the graph is kept, as of saved tensors."""
+    held = getattr(ctx, name)
+    if held is None:
+        raise RuntimeError("the backward pass ran already; call it with retain_graph=True to run it twice")
+    if not torch._C._autograd._get_current_graph_task_keep_graph():
+        setattr(ctx, name, None)
+    return held
 
 
 def refuse_second_derivative() -> None:

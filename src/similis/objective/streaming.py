@@ -12,9 +12,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from similis.objective.distances import products
 from similis.objective.plan import Plan, Span
-from similis.objective.reductions import INF, Reduced, Term, Top, aligned, evaluate, merge, restricted
-from similis.objective.store import refuse_second_derivative
+from similis.objective.reductions import (
+    INF,
+    Reduced,
+    Term,
+    Top,
+    aligned,
+    evaluate,
+    filled,
+    largest,
+    lowest,
+    merge,
+    restricted,
+)
+from similis.objective.store import refuse_second_derivative, taken
 
 
 class Streamed(torch.autograd.Function):
@@ -24,29 +37,22 @@ class Streamed(torch.autograd.Function):
     def forward(  # the tokens tie the result to both stores in the graph
         ctx: Any,
         plan: Plan,
+        probed: Sequence[Term],
         row_token: Tensor,  # noqa: ARG004
         column_token: Tensor,  # noqa: ARG004
         *values: Tensor,
     ) -> tuple[Tensor, ...]:
         """Reduce tile by tile; keep one value per row."""
-        results: list[list[Reduced]] = []
-        kinds: list[str] = []
-        for first, last, spans in plan.spans():
-            row: list[Reduced] | None = None
-            for span in spans or [Span(first, last, 0, 1, True)]:
-                terms = plan.terms(span, plan.leaves(span, values))
-                if not spans:  # no column to meet: the value of an empty set
-                    nothing = torch.zeros((last - first, 1), dtype=torch.bool, device=plan.rows.raw.device)
-                    terms = tuple(restricted(term, nothing) for term in terms)
-                kinds = [term.kind for term in terms]
-                part = [numbered(evaluate(term), term, span, plan) for term in terms]
-                row = part if row is None else [merge(*x) for x in zip(kinds, row, part, strict=True)]
-            results.append(row or [])
-        joined = [joined_rows([row[i] for row in results]) for i in range(len(kinds))]
-        ctx.plan, ctx.kinds = plan, kinds
+        kinds = [term.kind for term in probed]
+        joined = [of_nothing(term, len(plan.rows)) for term in probed]
+        for span in plan.spans():
+            for view, similarity in span.views(products(*plan.operands(span))):
+                terms = plan.terms(view, plan.leaves(view, similarity, values))
+                for whole, term in zip(joined, terms, strict=True):
+                    put(whole, view, term, plan)
+        ctx.plan, ctx.kinds, ctx.values = plan, kinds, len(values)
         keep = [r for r, kind in zip(joined, kinds, strict=True) if kind == "lse" and isinstance(r, Tensor)]
         ctx.save_for_backward(*values, *keep)
-        ctx.values = len(values)
         out = [x for r in joined for x in (r if isinstance(r, Top) else (r,))]
         ctx.mark_non_differentiable(
             *[x for r in joined if isinstance(r, Top) for x in r], *[x for x in out if not x.is_floating_point()]
@@ -57,16 +63,45 @@ class Streamed(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         """Make each tile again and add its gradient to the stores."""
         refuse_second_derivative()
-        plan: Plan = ctx.plan
         values, keep = ctx.saved_tensors[: ctx.values], list(ctx.saved_tensors[ctx.values :])
+        plan: Plan = taken(ctx, "plan")
         weights = row_weights(ctx.kinds, gradients, keep)
-        needs = ctx.needs_input_grad[3:]
+        needs = ctx.needs_input_grad[4:]
         collected = [torch.zeros_like(v) if need else None for v, need in zip(values, needs, strict=True)]
-        for _, _, spans in plan.spans():
-            for span in spans:
-                backward_tile(plan, span, values, weights, collected)
+        way = Back(values, weights, collected)
+        for span in plan.spans():
+            backward_tile(plan, span, way)
         token = torch.zeros((), dtype=plan.rows.dtype, device=plan.rows.raw.device)
-        return None, token, token, *collected
+        return None, None, token, token, *collected
+
+
+def of_nothing(term: Term, rows: int) -> Reduced:
+    """The reduction of an empty set for every row, from a term that was seen on one cell."""
+    empty = evaluate(restricted(term, torch.zeros((1, 1), dtype=torch.bool, device=term.values.device)))
+    if isinstance(empty, Top):
+        return Top(empty.values.repeat(rows, 1), empty.index.repeat(rows, 1))
+    return empty.detach().repeat(rows, *[1] * (empty.ndim - 1))
+
+
+def put(whole: Reduced, span: Span, term: Term, plan: Plan) -> None:
+    """Join a tile's reduction with what its rows have so far."""
+    part = slice(span.first, span.last)
+    if isinstance(whole, Top):
+        best = merge("top", Top(whole.values[part], whole.index[part]), numbered(term, span, plan))
+        whole.values[part], whole.index[part] = best[0], best[1]
+    elif term.kind == "total":
+        whole[part] += filled(term, 0.0).sum(1)
+    else:
+        torch.logaddexp(whole[part], tile_lse(filled(term, -INF)), out=whole[part])
+
+
+def tile_lse(values: Tensor) -> Tensor:
+    """Log-sum-exp along axis 1, without a graph."""
+    peak = values.amax(1)
+    some = peak > -INF
+    peak = torch.where(some, peak, 0.0)
+    mass = (values - peak.unsqueeze(1)).clamp_(min=lowest(values)).exp_().sum(1)
+    return torch.where(some, mass.log_().add_(peak), -INF)
 
 
 class Weight(NamedTuple):
@@ -74,6 +109,14 @@ class Weight(NamedTuple):
 
     gradient: Tensor | None
     peak: Tensor | None
+
+
+class Back(NamedTuple):
+    """What a way back takes along: values that the loss passed on, weights of the terms, gradients of the values."""
+
+    values: Sequence[Tensor]
+    weights: list[Weight]
+    collected: list[Tensor | None]
 
 
 def row_weights(kinds: list[str], gradients: Sequence[Tensor], keep: list[Tensor]) -> list[Weight]:
@@ -91,30 +134,48 @@ def row_weights(kinds: list[str], gradients: Sequence[Tensor], keep: list[Tensor
     return out
 
 
-def backward_tile(
-    plan: Plan, span: Span, values: Sequence[Tensor], weights: list[Weight], collected: list[Tensor | None]
-) -> None:
+def backward_tile(plan: Plan, span: Span, way: Back) -> None:
     """Make a tile again and carry its gradient to the stores and to the values."""
-    leaves = [x.detach() for x in plan.leaves(span, values)]
+    rows, columns = plan.operands(span)
+    gradient: Tensor | None = None
+    for view, similarity in span.views(products(rows, columns)):
+        got = gradients_of(plan, view, similarity, way)
+        if got is None:
+            continue
+        carry(plan, view, got, way)
+        if got[0] is not None:
+            own = got[0] if view is span else got[0].T
+            gradient = own if gradient is None else gradient + own
+    if gradient is None:
+        return
+    flat = gradient.reshape(len(rows), -1)
+    if plan.rows.wants_gradient:
+        plan.rows.add(span.first, span.last, flat, columns.flatten(0, -2))
+    if plan.columns.wants_gradient:
+        plan.columns.add(span.left, span.right, flat.T, rows)
+
+
+def gradients_of(plan: Plan, view: Span, similarity: Tensor, way: Back) -> list[Tensor | None] | None:
+    """Gradients of a tile's leaves, None for those that want none; None if nobody does."""
     skip, ends = plan.skip, plan.counts[1]
     train = plan.rows.wants_gradient or plan.columns.wants_gradient
-    wanted = [train] * skip + [c is not None for c in collected]
-    for number in range(ends, len(values)):  # a further product also trains the columns
+    wanted = [train] * skip + [c is not None for c in way.collected]
+    for number in range(ends, len(way.values)):  # a further product also trains the columns
         wanted[skip + number] = wanted[skip + number] or plan.columns.wants_gradient
-    leaves = [x.requires_grad_(want and x.is_floating_point()) for x, want in zip(leaves, wanted, strict=True)]
+    made = plan.leaves(view, similarity, way.values)
+    leaves = [x.detach().requires_grad_(w and x.is_floating_point()) for x, w in zip(made, wanted, strict=True)]
     with torch.enable_grad():
-        terms = plan.terms(span, leaves)
+        terms = plan.terms(view, leaves)
     pairs = [
-        (t.values, tile_weight(t, w, span))
-        for t, w in zip(terms, weights, strict=True)
+        (t.values, tile_weight(t, w, view))
+        for t, w in zip(terms, way.weights, strict=True)
         if w.gradient is not None and t.values.requires_grad
     ]
     live = [x for x in leaves if x.requires_grad]
     if not pairs or not live:
-        return
+        return None
     found = iter(torch.autograd.grad([v for v, _ in pairs], live, [w for _, w in pairs], allow_unused=True))
-    got = [next(found) if x.requires_grad else None for x in leaves]
-    carry(plan, span, got, values, collected)
+    return [next(found) if x.requires_grad else None for x in leaves]
 
 
 def tile_weight(term: Term, weight: Weight, span: Span) -> Tensor:
@@ -124,47 +185,33 @@ def tile_weight(term: Term, weight: Weight, span: Span) -> Tensor:
     if weight.peak is None:
         out = gradient.expand_as(term.values)
     else:
-        out = (term.values.detach() - weight.peak[span.first : span.last].unsqueeze(1)).exp_().mul_(gradient)
+        out = term.values.detach() - weight.peak[span.first : span.last].unsqueeze(1)
+        out = out.clamp_(min=lowest(out)).exp_().mul_(gradient)
     return out if term.where is None else torch.where(aligned(term.where, out), out, 0.0)
 
 
-def carry(
-    plan: Plan, span: Span, got: list[Tensor | None], values: Sequence[Tensor], collected: list[Tensor | None]
-) -> None:
-    """Gradients of a tile's leaves to the stores and to the values that the loss passed on."""
-    carry_products(plan, span, got)
+def carry(plan: Plan, span: Span, got: list[Tensor | None], way: Back) -> None:
+    """Gradients of a tile's squared norms to the stores, and of the values that the loss passed on to those."""
+    if not plan.sphere and got[1] is not None and plan.rows.wants_gradient:
+        plan.rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
+    if not plan.sphere and got[2] is not None and plan.columns.wants_gradient:
+        plan.columns.add_scaled(span.left, span.right, 2 * got[2].flatten())
     begin, ends = plan.counts
     for number, gradient in enumerate(got[plan.skip :]):
-        own = collected[number]
+        own = way.collected[number]
         if gradient is None:
             continue
         if number >= ends:
-            carry_further(plan, span, gradient, values[number], own)
+            carry_further(plan, span, gradient, way.values[number], own)
         elif own is not None and number < begin:
             own[span.first : span.last] += gradient.squeeze(1)
         elif own is not None:
             own[span.left : span.right] += gradient.squeeze(0)
 
 
-def carry_products(plan: Plan, span: Span, got: list[Tensor | None]) -> None:
-    """Gradients of similarities and squared norms to rows and columns."""
-    first, last, left, right, _ = span
-    if got[0] is not None:
-        rows, columns = plan.rows.tile(first, last), plan.columns.tile(left, right)
-        gradient = got[0].reshape(len(rows), -1)
-        if plan.rows.wants_gradient:
-            plan.rows.add(first, last, gradient, columns.flatten(0, -2))
-        if plan.columns.wants_gradient:
-            plan.columns.add(left, right, gradient.T, rows)
-    if not plan.sphere and got[1] is not None and plan.rows.wants_gradient:
-        plan.rows.add_scaled(first, last, 2 * got[1].flatten())
-    if not plan.sphere and got[2] is not None and plan.columns.wants_gradient:
-        plan.columns.add_scaled(left, right, 2 * got[2].flatten())
-
-
 def carry_further(plan: Plan, span: Span, gradient: Tensor, vectors: Tensor, own: Tensor | None) -> None:
     """Gradients of a further product to its row vectors and to the columns."""
-    first, last, left, right, _ = span
+    first, last, left, right, *_ = span
     vectors = vectors[first:last]
     stacked = vectors.ndim == 3
     if own is not None:
@@ -175,23 +222,21 @@ def carry_further(plan: Plan, span: Span, gradient: Tensor, vectors: Tensor, own
         plan.columns.add(left, right, wide, vectors.flatten(0, -2))
 
 
-def numbered(result: Reduced, term: Term, span: Span, plan: Plan) -> Reduced:
-    """Places within a tile become column numbers; among equals the lowest number is taken."""
-    if not isinstance(result, Top):
-        return result
-    stack = term.values.shape[2] if term.values.ndim == 3 else 1
+def tied(values: Tensor, found: Top) -> bool:
+    """Whether the largest value of some row comes more than once."""
+    best = found.values.view(-1, *[1] * (values.ndim - 1))
+    return bool((((values == best) & (best > -INF)).flatten(1).sum(1) > 1).any())
+
+
+def numbered(term: Term, span: Span, plan: Plan) -> Top:
+    """The largest of a tile with their column numbers; among equals the lowest number is taken."""
     numbers = plan.numbers[span.left : span.right]
-    if term.k == 1 and plan.columns.order is not None:
-        equal = (term.values == result.values) if term.where is None else (term.values == result.values) & term.where
-        lowest = torch.where(equal, numbers[None], torch.iinfo(torch.int64).max).amin(1, keepdim=True)
-        return Top(result.values, torch.where(result.index >= 0, lowest, -1))
-    place = result.index.clamp(min=0)
-    found = numbers[torch.div(place, stack, rounding_mode="floor")] * stack + place % stack
-    return Top(result.values, torch.where(result.index >= 0, found, -1))
-
-
-def joined_rows(parts: list[Reduced]) -> Reduced:
-    """Row tiles one below the other."""
-    if isinstance(parts[0], Top):
-        return Top(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]))
-    return torch.cat([p for p in parts if isinstance(p, Tensor)])
+    values = filled(term, -INF)
+    found = largest(values, term.k)
+    if plan.columns.order is not None and (term.k > 1 or tied(values, found)):
+        numbers, order = numbers.sort()  # now the lowest place is the lowest number
+        found = largest(values[:, order], term.k)
+    stack = values.shape[2] if values.ndim == 3 else 1
+    place = found.index.clamp(min=0)
+    index = numbers[torch.div(place, stack, rounding_mode="floor")] * stack + place % stack
+    return Top(found.values, torch.where(found.index >= 0, index, -1))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison
-from similis.objective.distances import widened
+from similis.objective.distances import products, widened
 from similis.objective.plan import Plan, Span
-from similis.objective.reductions import Reduced, Top
+from similis.objective.reductions import Reduced, Term, Top
 from similis.objective.references import References
-from similis.objective.store import Store
+from similis.objective.store import Owned, Store
 from similis.objective.streaming import Streamed
 from similis.objective.tile import Ask, terms_of
 from similis.objective.tiling import Tiling
 from similis.values import UserError
 
-DEFAULT = Tiling(256, 2048)
+DEFAULT = Tiling(256, 1024)
 
 
 @dataclass(frozen=True)
@@ -61,46 +62,62 @@ class TiledComparison(Comparison):
     def _taken(self, number: int, index: Tensor) -> Tensor:
         return self.column_sides[number].store.rows(index)
 
-    def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
-        block, side, row_order = self.references.blocks[number], self.column_sides[number], self._row.order
+    def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        store = self.column_sides[number].store
+        found: Tensor = Owned.apply(store.token, store, fn)  # type: ignore[no-untyped-call]
+        return found if store.places is None else found.index_select(0, store.places)
+
+    def plan(self, ask: Ask, number: int, first: int = 0) -> Plan:
+        """How a reduction over one block, whose first column has that number, goes through its tiles."""
+        block, side = self.references.blocks[number], self.column_sides[number]
         place = torch.arange(len(block), device=self.vectors.device) if side.order is None else side.order
-        plan = Plan(
+        return Plan(
             ask=ask,
             rows=self._row.store,
             columns=side.store,
             block=replace(block, labels=side.labels, ids=put(block.ids, side.order)),
             row_labels=self._row.labels,
-            own=put(block.own, row_order),
+            own=put(block.own, self._row.order),
             numbers=first + place,
             tiling=self.tiling,
             sphere=self.on_sphere,
         )
+
+    def in_order(self, value: Tensor) -> Tensor:
+        """Values of rows in the order of the store, back in the order of the rows."""
+        places = self._row.store.places
+        return value if places is None else value.index_select(0, places)
+
+    def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        plan, row_order = self.plan(ask, number, first), self._row.order
+        side = self.column_sides[number]
         values = [*(moved(v, row_order) for v in ask.rows), *(moved(v, side.order) for v in ask.cols)]
         values += [moved(widened(v), row_order) for v in ask.dots]
-        kinds = probe(plan, values)
-        flat = list(Streamed.apply(plan, plan.rows.token, plan.columns.token, *values))  # type: ignore[no-untyped-call]
-        back = None if row_order is None else row_order.argsort()
+        probed = probe(plan, values)
+        kinds: list[str] = [term.kind for term in probed]
+        stack = side.store.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
+        depth = max(term.values.shape[2:].numel() for term in probed) // stack
+        plan = replace(plan, tiling=self.tiling.shared(depth))
+        flat = list(Streamed.apply(plan, probed, plan.rows.token, plan.columns.token, *values))  # type: ignore[no-untyped-call]
         reduced: list[Reduced] = []
         for kind in kinds:
-            if kind == "top":
-                reduced.append(Top(moved(flat.pop(0), back), moved(flat.pop(0), back)))
-            else:
-                reduced.append(moved(flat.pop(0), back))
+            part = self.in_order(flat.pop(0))
+            reduced.append(Top(part, self.in_order(flat.pop(0))) if kind == "top" else part)
         return kinds, reduced
 
 
-def probe(plan: Plan, values: list[Tensor]) -> list[str]:
+def probe(plan: Plan, values: list[Tensor]) -> list[Term]:
     """What the loss's function returns, seen on one cell; refuses one that hides a learned value.
 
     A tensor that the function captured would lose its gradient without a word.
     """
     cell = Span(0, 1, 0, 1, masked=True)
-    leaves = [x.detach() for x in plan.leaves(cell, [v.detach() for v in values])]
+    leaves = [x.detach() for x in plan.leaves(cell, products(*plan.operands(cell)), [v.detach() for v in values])]
     with torch.enable_grad():
-        terms = terms_of(plan.ask.fn(plan.tile(cell, leaves), *leaves[1 if plan.sphere else 3 :]))
+        terms = terms_of(plan.ask.fn(plan.tile(cell, leaves), *leaves[plan.skip :]))
     if any(term.values.requires_grad for term in terms):
         raise UserError("the function of a tile uses a learned tensor from outside; pass it through rows= or cols=")
-    return [term.kind for term in terms]
+    return list(terms)
 
 
 def tiled(
@@ -110,11 +127,18 @@ def tiled(
     row = side_of(vectors, row_labels, normalise)
     columns = tuple(
         row
-        if block.vectors is vectors and block.labels is row_labels and block.relation is None
+        if block.vectors is vectors and alike(block.labels, row_labels)
         else side_of(block.vectors, block.labels, normalise)
         for block in references
     )
     return TiledComparison(vectors, row_labels, references, sphere, row_side=row, column_sides=columns, tiling=tiling)
+
+
+def in_tiles(p: Comparison) -> TiledComparison:
+    """The comparison in tiles, whichever back-end it has."""
+    if isinstance(p, TiledComparison):
+        return p
+    return tiled(p.vectors, p.row_labels, p.references, sphere=p.on_sphere, normalise=False, tiling=DEFAULT)
 
 
 def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
@@ -123,6 +147,11 @@ def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
     if labels is not None and len(labels) > 1 and bool((labels[1:] < labels[:-1]).any()):
         order = labels.argsort(stable=True)
     return Side(Store(vectors, normalise, order), put(labels, order))
+
+
+def alike(first: Tensor | None, second: Tensor | None) -> bool:
+    """Whether both are the same labels, or none."""
+    return first is second or (first is not None and second is not None and torch.equal(first, second))
 
 
 def put(value: Tensor | None, order: Tensor | None) -> Tensor | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 
 DENSE_LIMIT = 2**22  # similarities: above, a dense matrix and what autograd keeps of it cost 100 MB and more
-TILE_SIZE = 2**19  # numbers of a tile: two megabytes, what a core's second cache holds
-TILE_COLUMNS = 2048
+TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
+TILE_COLUMNS = 1024
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,13 @@ class Tiling:
 
     rows: int
     columns: int
+
+    def shared(self, depth: int) -> Tiling:
+        """Smaller tiles of the same size in numbers, where a loss makes ``depth`` numbers of each similarity."""
+        if depth <= 1:
+            return self
+        side = max(1, round(depth**0.5))
+        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
 
 
 _chosen: ContextVar[Tiling | str | None] = ContextVar("tiling", default="rule")
@@ -42,6 +49,11 @@ def tiling_of(rows: int, columns: int, depth: int = 1) -> Tiling | None:
         return None
     wide = max(1, min(columns, TILE_COLUMNS // depth))
     return Tiling(max(1, min(rows, TILE_SIZE // (wide * depth))), wide)
+
+
+def streams() -> bool:
+    """Whether computing in tiles is allowed here: not inside a compiled graph and not under :func:`dense`."""
+    return not torch.compiler.is_compiling() and _chosen.get() is not None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from similis.retrieval.embed import embed
 from similis.run.address import code_version
 from similis.run.machine import Machine
 from similis.run.parts import Source
+from similis.run.sharing import is_first, settle
 from similis.run.spec import RunSpec
 from similis.training.checkpoint import read_tensors, save_tensors
 
@@ -22,13 +23,18 @@ from similis.training.checkpoint import read_tensors, save_tensors
 def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSpec, machine: Machine) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""
     path = machine.root / "features" / f"{feature_key(model, source, spec)}.safetensors"
+    if not is_first(machine.communicator):
+        settle(machine.communicator)
     if path.exists():
+        if is_first(machine.communicator):
+            settle(machine.communicator)
         return read_tensors(path)[0]["features"]
     rows = torch.arange(len(source.manifest))
     found = embed(
         model.eval().cacheable_features, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows)
     )
     save_tensors(path, {"features": found.vectors}, {"format": "similis-features-1"})
+    settle(machine.communicator)
     return found.vectors
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def finished(path: Path) -> RunResult:
     """The result in a run folder; a folder without one is answered with what to do.
 
     Args:
-        path: the folder of one run, ``runs/ADDRESS``.
+        path: the folder of one run, ``runs/ADDRESS``, or a folder of runs that holds a single finished one.
     """
     result = read_result(RunFolder(path))
     if result is not None:
@@ -26,6 +27,8 @@ def finished(path: Path) -> RunResult:
     if (path / "spec.json").exists():
         raise UserError(f"the run in {path} is not finished; continue it with: similis train {path / 'spec.json'}")
     inside = sorted(p.parent.name for p in path.glob("*/result.json")) if path.is_dir() else []
+    if len(inside) == 1:
+        return finished(path / inside[0])
     hint = f"; it holds the runs {', '.join(inside)}: name one of them" if inside else ""
     raise UserError(f"{path} is no run folder (it has no result.json){hint}")
 
@@ -48,9 +51,10 @@ def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder
     return model.eval()
 
 
-def preprocessing_of(facts: Any) -> Preprocessing | None:
+def preprocessing_of(facts: Mapping[str, Any]) -> Preprocessing | None:
     """The preprocessing that a result states; JSON keeps lists where the value has tuples."""
     given = facts["preprocessing"]
     if given is None:
         return None
-    return Preprocessing(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
+    return Preprocessing(**values)

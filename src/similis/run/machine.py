@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from similis.training.loop import StepReport
+from similis.values import Communicator
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Machine:
         cache_bytes: memory for decoded images.
         data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
         channels_last: memory format of images and weights, quicker on most processors.
+        communicator: the processes that share the run, each with its part of every batch; None for one.
     """
 
     root: Path = Path("runs")
@@ -27,6 +29,7 @@ class Machine:
     cache_bytes: int = 2 * 2**30
     data_root: str | None = None
     channels_last: bool = True
+    communicator: Communicator | None = None
 
 
 class Watch(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,8 @@ def build_model(spec: RunSpec, machine: Machine) -> Embedder:
         image_size=m.image_size,
         options=m.options,
     )
+    if m.resize is not None and model.preprocessing is not None:
+        model.backbone.preprocessing = replace(model.preprocessing, resize=m.resize)
     if machine.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
     return model

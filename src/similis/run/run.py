@@ -20,6 +20,7 @@ from similis.run.features import frozen_features
 from similis.run.machine import Machine, Silence, Watch
 from similis.run.parts import HeadOnly, Parts, Source, build_loader, build_model, feature_loader, open_source
 from similis.run.result import RunResult, read_result
+from similis.run.sharing import folder_for, is_first, settle
 from similis.run.spec import RunSpec
 from similis.run.stage import Selection, Stage, chosen_path, load_chosen, run_stage
 from similis.training.checkpoint import flat, save_tensors
@@ -54,15 +55,19 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     machine, watch = machine or Machine(), watch or Silence()
     source = open_source(spec, machine)
     place = address(spec, source.split.fingerprint, weights_fingerprint(spec))
-    folder = RunFolder(machine.root / place)
+    folder, others = folder_for(machine.root / place, machine.communicator), machine.communicator
     done = read_result(folder)
     if done is not None:
         tidy(folder)
         return done
+    settle(others)  # all have seen that there is no result
     folder.write("spec.json", spec.model_dump(mode="json"))
     folder.write("environment.json", environment())
     result = computed(spec, machine, watch, source, folder)
     folder.write("result.json", result.to_json())
+    settle(others)
+    if not is_first(others):
+        return read_result(folder) or result
     tidy(folder)
     watch.ends(result.to_json())
     return result
@@ -86,29 +91,34 @@ def weights_fingerprint(spec: RunSpec) -> str:
 
 def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
     """Select, refit where the protocol says so, evaluate."""
-    split = source.split
+    split, others = source.split, machine.communicator
     validated = len(split.validation) > 0
+    fixed = validated and spec.training.select == "last"  # the length was chosen beforehand: nothing validates
     choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
     parts = prepared(spec, machine, source)
     chosen = known_selection(folder)
     if chosen is None:
-        chosen = Selection(0, None, ())
-        if spec.training.epochs:
+        chosen = Selection(spec.training.epochs if fixed else 0, None, ())
+        if spec.training.epochs and not fixed:
+            if not validated and len(choosing):  # protocol default: the literature's habit, and on record
+                folder.log({"stage": "select", "step": 0, "opened": "test split", "images": len(choosing)})
             judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
             validate = judge if len(choosing) else None
             chosen = run_stage(
-                Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
+                Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate, others)
             )
             folder.write("selection.json", asdict(chosen))
-    refits = spec.training.refit and spec.data.protocol == "fixed-validation" and chosen.epoch > 0
+    refits = chosen.epoch > 0 and (fixed or (spec.training.refit and spec.data.protocol == "fixed-validation"))
     if refits:
         parts = prepared(spec, machine, source)
         everything = torch.cat([split.train, split.validation]).sort().values
-        run_stage(Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch))
+        run_stage(Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch, communicator=others))
     if chosen.epoch:
         load_chosen(parts.model, folder, "refit" if refits else "select")
-    save_tensors(folder.model, flat("model", parts.model.state_dict()), {"address": folder.path.name})
-    test = tested(parts, source, spec, folder)
+    test = None
+    if is_first(others):
+        save_tensors(folder.model, flat("model", parts.model.state_dict()), {"address": folder.path.name})
+        test = tested(parts, source, spec, folder)
     return RunResult(
         address=folder.path.name,
         folder=folder.path,
@@ -127,6 +137,8 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
 
 def prepared(spec: RunSpec, machine: Machine, source: Source) -> Parts:
     """A fresh model and its loader; with a frozen backbone, a loader of its features."""
+    if spec.model.trains == "head" and spec.model.pooling == "gem":
+        raise UserError("gem learns, so it needs whole maps, which are not cached; choose gap+gmp, or model.trains=all")
     model = build_model(spec, machine)
     loader = build_loader(model, source, spec, machine)
     if spec.model.trains == "head":

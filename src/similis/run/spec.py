@@ -54,6 +54,7 @@ class ModelSpec(Part):
     freeze_batch_norm: bool = Field(default=True, description="batch norm keeps its statistics and weights")
     trains: Literal["all", "head"] = Field(default="all", description="head: features are computed once and cached")
     image_size: int | None = Field(default=None, description="pixels of a side; null for the network's own")
+    resize: int | None = Field(default=None, description="short side before the crop; null for the network's own share")
     options: dict[str, int | float | str | bool] = Field(default={}, description="options of our own backbones")
 
 
@@ -109,6 +110,9 @@ class TrainingSpec(Part):
         default=None, ge=1, description="stop after so many epochs without a better validation R@1"
     )
     policy: Literal["resize-crop", "random-resized"] = Field(default="random-resized", description="augmentation")
+    select: Literal["best", "last"] = Field(
+        default="best", description="best: the epoch that validation chooses; last: all epochs, on all training classes"
+    )
     refit: bool = Field(
         default=True, description="after fixed validation, train on all training classes for the chosen length"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.data.sampling import shard
 from similis.model.embedder import Embedder
 from similis.run.machine import Watch
 from similis.run.parts import HeadOnly, Parts, Source, base_loss, build_objective, epoch_batches
+from similis.run.sharing import as_first, is_first, settle
 from similis.run.spec import RunSpec
 from similis.training.average import MovingAverage
 from similis.training.checkpoint import flat, load_checkpoint, read_tensors, save_checkpoint, save_tensors
@@ -21,8 +24,9 @@ from similis.training.folder import RunFolder
 from similis.training.gradient_cache import check_independent
 from similis.training.loop import Progress, StepReport, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
+from similis.training.processes import check_joinable
 from similis.training.schedules import Schedule
-from similis.values import Batch
+from similis.values import Batch, Communicator
 
 Validate = Callable[[nn.Module], float]
 
@@ -40,6 +44,7 @@ class Stage:
     folder: RunFolder
     watch: Watch
     validate: Validate | None = None
+    communicator: Communicator | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Selection:
 def run_stage(stage: Stage) -> Selection:
     """Train, or go on training; the chosen weights are in the folder afterwards."""
     task = build_task(stage)
+    check_joinable(task.model.train(), stage.communicator)
     if task.chunk is not None:
         check_independent(task.model.train())
     checkpoint = stage.folder.checkpoint(stage.name)
@@ -65,7 +71,8 @@ def run_stage(stage: Stage) -> Selection:
     stage.watch.begins(stage.name, stage.epochs, task.total_steps, progress.step)
     keeper = Keeper(stage, task, notes)
     if not keeper.over(progress):
-        with Events(stage.folder.path / "events" / stage.name) as keeper.events:
+        events = Events(stage.folder.path / "events" / stage.name) if is_first(stage.communicator) else nullcontext()
+        with events as keeper.events:
             train(
                 task,
                 batches_of(stage),
@@ -74,6 +81,7 @@ def run_stage(stage: Stage) -> Selection:
                 after_epoch=keeper.validated,
                 epochs=stage.epochs,
             )
+    settle(stage.communicator)
     return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]))
 
 
@@ -114,6 +122,7 @@ def build_task(stage: Stage) -> Task:
         frozen_epochs=t.frozen_epochs,
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,
         average=None if t.average_decay is None else MovingAverage(model, t.average_decay),
+        communicator=stage.communicator,
     )
 
 
@@ -122,6 +131,8 @@ def batches_of(stage: Stage) -> Callable[[int, int], Iterator[Batch]]:
 
     def batches(epoch: int, start: int) -> Iterator[Batch]:
         rows = epoch_batches(stage.spec, stage.source, stage.rows, epoch)
+        if stage.communicator is not None:
+            rows = shard(rows, stage.communicator.rank, stage.communicator.world)
         t = stage.spec.training
         return stage.parts.loader.train(rows, policy=t.policy, seed=stage.spec.seed, epoch=epoch, start=start)
 
@@ -152,7 +163,8 @@ class Keeper:
     def validated(self, progress: Progress) -> bool:
         """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
         if self.stage.validate is not None:
-            self.judge(progress, self.stage.validate(self.evaluated))
+            here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
+            self.judge(progress, as_first(here, self.stage.communicator))
         else:
             self.notes["best_epoch"] = progress.epoch
             self.keep_weights(progress.epoch)
@@ -182,7 +194,8 @@ class Keeper:
 
     def checkpoint(self, progress: Progress) -> None:
         """Write the position."""
-        save_checkpoint(self.stage.folder.checkpoint(self.stage.name), self.task, progress, self.notes)
+        if is_first(self.stage.communicator):
+            save_checkpoint(self.stage.folder.checkpoint(self.stage.name), self.task, progress, self.notes)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -191,6 +204,8 @@ class Keeper:
 
     def keep_weights(self, epoch: int) -> None:
         """Write the weights of the whole embedder as they are evaluated now."""
+        if not is_first(self.stage.communicator):
+            return
         inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
         save_tensors(
             chosen_path(self.stage.folder, self.stage.name), flat("model", inner.state_dict()), {"epoch": str(epoch)}

@@ -33,7 +33,7 @@ def pair_distances(x: Array, z: Array, metric: Array) -> Array:
         [8.0]
     """
     difference = x - z
-    return np.einsum("nd,de,ne->n", difference, metric, difference)
+    return np.asarray(np.einsum("nd,de,ne->n", difference, metric, difference))
 
 
 def all_distances(rows: Array) -> Array:
@@ -61,7 +61,7 @@ def psd_projection(matrix: Array) -> Array:
         [[1.5, 1.5], [1.5, 1.5]]
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def factor(metric: Array, components: int | None = None) -> Array:
@@ -75,7 +75,9 @@ def factor(metric: Array, components: int | None = None) -> Array:
     order = np.argsort(-values, kind="stable")[:components]
     rows = (vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))).T
     signs = np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(1)])
-    return rows * np.where(signs == 0, 1.0, signs)[:, None] + 0.0  # one of two equal answers; no negative zeros
+    return np.asarray(
+        rows * np.where(signs == 0, 1.0, signs)[:, None] + 0.0
+    )  # one of two equal answers; no negative zeros
 
 
 def covariance(rows: Array, weights: Array | None = None) -> Array:

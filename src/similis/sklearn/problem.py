@@ -116,18 +116,17 @@ class Related:
 def pulled(pair: Array, z: Array) -> Array:
     """The Laplacian of the weights W + W^T times Z: row i is the sum of (w_ij + w_ji)(z_i - z_j)."""
     degree = pair.sum(1) + pair.sum(0)
-    return degree[:, None] * z - pair @ z - pair.T @ z
+    return np.asarray(degree[:, None] * z - pair @ z - pair.T @ z)
 
 
 def quadratic(differences: Array, metric: Array) -> Array:
     """d^T A d of each row."""
-    return np.einsum("nd,nd->n", differences @ metric, differences)
+    return np.asarray(np.einsum("nd,nd->n", differences @ metric, differences))
 
 
 def dense(rows: Any) -> Array:
     """A sparse table as an array."""
-    made: Array = rows.toarray() if hasattr(rows, "toarray") else rows
-    return made
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
 
 
 def with_penalty(problem: Problem, penalty: Penalty, components: Array) -> tuple[float, Array]:

@@ -28,7 +28,7 @@ def lbfgs(function: Function, start: Array, *, max_iter: int, tol: float) -> Sol
     Args:
         function: point -> value and gradient of the point's shape.
         start: first point, any shape.
-        max_iter: most steps.
+        max_iter: most steps; 0 for the value at the start.
         tol: relative gain of a step, also the largest entry of the gradient, at which to stop.
 
     Example:
@@ -40,6 +40,8 @@ def lbfgs(function: Function, start: Array, *, max_iter: int, tol: float) -> Sol
         value, gradient = function(vector.reshape(start.shape))
         return value, np.asarray(gradient, dtype=np.float64).ravel()
 
+    if max_iter < 1:  # scipy would take one step
+        return Solved(start, function(start)[0], 0, False)
     options = {"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxcor": 20}
     found = part("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return Solved(found.x.reshape(start.shape), float(found.fun), int(found.nit), bool(found.success))
@@ -61,8 +63,8 @@ def projected(function: Function, start: Array, *, max_iter: int, tol: float) ->
 
     Example:
         >>> away = np.diag([1.0, -1.0])
-        >>> solved = projected(lambda a: (float(((a - away) ** 2).sum()), 2 * (a - away)), np.eye(2), max_iter=50, tol=1e-9)
-        >>> solved.point.round(6).tolist()
+        >>> distance = lambda a: (float(((a - away) ** 2).sum()), 2 * (a - away))
+        >>> projected(distance, np.eye(2), max_iter=50, tol=1e-9).point.round(6).tolist()
         [[1.0, 0.0], [0.0, 0.0]]
     """
     point = psd_projection(start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from similis.sklearn.neighbours import nca_log
 from similis.sklearn.problem import Labelled
 
 ENTRIES = 250_000  # of a block, 2 MB: it stays in the cache between the products
+LEAST = -100.0  # e^-100 of the largest is nothing in double precision; smaller ones would be slow subnormal numbers
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """:func:`similis.sklearn.neighbours.nca_log` as a problem; rows (n, D) stand in the order of ``groups``.
+    """:func:`similis.sklearn.neighbours.nca_log` as a problem; rows (n, D) stand in the order of ``groups``,
+    whose weights are above 0.
 
     Probabilities are never written out: rows of exponentials e and their sums s suffice, because
     :math:`P Z = s^{-1} (e Z)` and :math:`P^T Z = e^T (s^{-1} Z)`. A column of ones beside Z yields the sums with the
@@ -47,44 +49,56 @@ def streamed_nca(z: Array, groups: Groups) -> tuple[float, Array]:
         >>> round(streamed_nca(np.array([[0.0], [0.0], [1.0]]), grouped(np.array([0, 0, 1])))[0], 6)
         0.626523
     """
-    with np.errstate(divide="ignore"):
-        logs = np.log(groups.weights)
     norms = np.einsum("nr,nr->n", z, z)
     ones = np.ones((len(z), 1))
-    left = np.hstack([2.0 * z, ones])
-    right = np.hstack([z, (logs - norms)[:, None]])
-    extended = np.hstack([z, ones])
-    drawn = np.zeros_like(extended)  # row i: sum over j of w_ij + w_ji times (z_j, 1)
+    tables = Tables(
+        left=np.hstack([2.0 * z, ones]),
+        right=np.hstack([z, (np.log(groups.weights) - norms)[:, None]]),
+        extended=np.hstack([z, ones]),
+        weights=groups.weights,
+        drawn=np.zeros((len(z), z.shape[1] + 1)),
+    )
     value = 0.0
+    size = max(1, ENTRIES // len(z))
     for own in groups.blocks():
         if own.stop - own.start < 2:
             continue  # nobody of its class: no anchor, though a neighbour of others
-        size = max(1, ENTRIES // len(z))
         for first in range(own.start, own.stop, size):
-            block = slice(first, min(first + size, own.stop))
-            value += _block(block, own, left, right, extended, groups.weights, drawn)
-    return value, drawn[:, -1:] * z - drawn[:, :-1]
+            value += add_block(tables, slice(first, min(first + size, own.stop)), own)
+    return value, tables.drawn[:, -1:] * z - tables.drawn[:, :-1]
 
 
-def _block(
-    block: slice, own: slice, left: Array, right: Array, extended: Array, weights: Array, drawn: Array
-) -> float:
-    """Add the share of the anchors of one block, all of the class ``own``, to ``drawn``; returns their value."""
-    exponents = left[block] @ right.T
+class Tables(NamedTuple):
+    """What the blocks share: ``left @ right.T`` are the exponents, ``extended`` is (z, 1).
+
+    Row i of ``drawn`` gathers the sum over j of (w_ij + w_ji) (z_j, 1), w the derivative by a squared distance.
+    """
+
+    left: Array
+    right: Array
+    extended: Array
+    weights: Array
+    drawn: Array
+
+
+def add_block(tables: Tables, block: slice, own: slice) -> float:
+    """Add what the anchors of one block draw, all of them of the class ``own``; returns their value."""
+    exponents = tables.left[block] @ tables.right.T
     rows = np.arange(block.stop - block.start)
     exponents[rows, rows + block.start] = -np.inf
     near = exponents[:, own].copy()
-    counts = weights[block]
-    tops = [part.max(1) for part in (near, exponents)]
-    tops = [np.where(np.isfinite(top), top, 0.0) for top in tops]
-    value = 0.0
-    for part, top, columns, sign in ((near, tops[0], own, 1.0), (exponents, tops[1], slice(None), -1.0)):
-        part -= top[:, None]
-        np.exp(part, out=part)
-        sums = part @ extended[columns]
-        total = sums[:, -1]
-        share = sign * counts / np.where(total > 0, total, 1.0)
-        drawn[block] += share[:, None] * sums
-        drawn[columns] += part.T @ (share[:, None] * extended[block])
-        value -= sign * float((counts * (np.log(np.where(total > 0, total, 1.0)) + top)).sum())
-    return value
+    return add_choices(tables, near, block, own, 1.0) + add_choices(tables, exponents, block, slice(None), -1.0)
+
+
+def add_choices(tables: Tables, exponents: Array, block: slice, columns: slice, sign: float) -> float:
+    """Add sign times the probabilities of neighbours among some columns; returns minus sign times their log sums."""
+    top = exponents.max(1)
+    exponents -= top[:, None]
+    np.maximum(exponents, LEAST, out=exponents)
+    np.exp(exponents, out=exponents)
+    sums = exponents @ tables.extended[columns]
+    counts = tables.weights[block]
+    share = (sign * counts / sums[:, -1])[:, None]
+    tables.drawn[block] += share * sums
+    tables.drawn[columns] += exponents.T @ (share * tables.extended[block])
+    return -sign * float((counts * (np.log(sums[:, -1]) + top)).sum())

@@ -29,7 +29,7 @@ class Scores:
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape[:2] != (len(self.names), len(self.sizes)):
             raise UserError(
-                f"scores of shape {self.values.shape} given for {len(self.names)} losses and {len(self.sizes)} classes; "
+                f"scores of shape {self.values.shape} given for {len(self.names)} losses, {len(self.sizes)} classes; "
                 "wanted is (losses, classes, seeds), the same number of seeds for every loss"
             )
         if not np.isfinite(self.values).all() or (self.sizes <= 0).any():
@@ -43,7 +43,7 @@ class Scores:
     @property
     def per_seed(self) -> Floats:
         """(m, s) mean over all queries."""
-        return np.einsum("k,cks->cs", self.weights, self.values)
+        return np.asarray(np.einsum("k,cks->cs", self.weights, self.values))
 
     @property
     def means(self) -> Floats:
@@ -53,7 +53,7 @@ class Scores:
     @property
     def seeds(self) -> int:
         """Number of seeds of every loss."""
-        return self.values.shape[2]
+        return int(self.values.shape[2])
 
 
 @dataclass(frozen=True, eq=False)

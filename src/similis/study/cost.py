@@ -45,7 +45,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     """Count the runs and samples of a plan and time one batch of its network.
 
     Example:
-        >>> from similis.study.plan import parse_plan
+        >>> from similis.study.reading import parse_plan
         >>> cost = plan_cost(parse_plan({
         ...     "name": "small", "contestants": ["triplet", "proxy_anchor"], "seeds": [0, 1],
         ...     "terms": {"data": {"source": "synthetic?classes=8&images=6&size=16"},

@@ -19,7 +19,7 @@ def scipy_stats() -> Any:
 def posthocs() -> Any:
     """The module ``scikit_posthocs``."""
     try:
-        import scikit_posthocs
+        import scikit_posthocs  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
         raise MissingExtraError("scikit-posthocs", "study") from error
     return scikit_posthocs

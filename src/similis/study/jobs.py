@@ -35,7 +35,7 @@ def final_jobs(plan: Plan) -> Iterator[FinalJob]:
     """All final runs, seeds outermost: a tournament that is cut short has whole rounds."""
     for seed in plan.seeds:
         for arena in plan.arenas:
-            for length in plan.lengths:
+            for length in arena.lengths or plan.lengths:
                 for contestant in plan.members(arena):
                     for fold in plan.folds:
                         yield FinalJob(contestant.title, arena.name, length, seed, fold)

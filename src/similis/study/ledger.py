@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Ledger:
             raise DataError(f"{self.path} is damaged ({error}); the ledger is never edited by hand") from error
         return sorted(found, key=lambda entry: str(entry["model"]))
 
-    def check(self, records: list[Mapping[str, Any]]) -> None:
+    def check(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Every tested record must stand in the ledger."""
         known = {entry["model"] for entry in self.entries()}
         missing = [record["name"] for record in records if record["name"] not in known]

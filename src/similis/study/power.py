@@ -41,7 +41,8 @@ def wanted(found: Components, first: int, second: int, difference: float, target
 
     Args:
         found: of a tournament that was run.
-        first, second: numbers of the two losses.
+        first: number of one loss.
+        second: number of the other.
         difference: that is to be told, of scores in [0, 1].
         target: see :func:`similis.study.verdicts.judge`.
     """

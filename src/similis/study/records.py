@@ -28,14 +28,17 @@ class Records:
         """The file of a record."""
         return self.folder / f"{name}.json"
 
-    def write(self, name: str, record: Mapping[str, Any]) -> None:
-        """Write a record atomically."""
+    def write(self, name: str, record: Mapping[str, Any]) -> Record:
+        """Write a record atomically; what a reader will find is returned."""
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / f".{name}.{os.getpid()}"
-        beside.write_text(json.dumps({"name": name, **record}, sort_keys=True) + "\n", encoding="utf-8")
+        text = json.dumps({"name": name, **record}, sort_keys=True)
+        beside.write_text(text + "\n", encoding="utf-8")
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(self.path(name))
+        written: Record = json.loads(text)
+        return written
 
     def read(self, name: str) -> Record | None:
         """The record of that name, None if its run is not finished."""
@@ -47,8 +50,7 @@ class Records:
 
     def all(self, kind: str) -> list[Record]:
         """All records of a kind (``trial``, ``search``, ``final``), by name."""
-        found = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(self.folder.glob(f"{kind}-*.json"))]
-        return found
+        return [json.loads(p.read_text(encoding="utf-8")) for p in sorted(self.folder.glob(f"{kind}-*.json"))]
 
 
 class Meter:
@@ -60,7 +62,7 @@ class Meter:
     def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """Nothing to do."""
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:  # noqa: ARG002
         """Add the step's time."""
         self.seconds += report.seconds
 

@@ -32,7 +32,24 @@ def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[
     return SeededByTrial(search)
 
 
-class SeededByTrial(BaseSampler):
+class Independent(BaseSampler):
+    """A sampler that draws every parameter by itself."""
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
+        """Nothing is drawn jointly."""
+        return {}
+
+    def sample_relative(
+        self,
+        study: optuna.Study,  # noqa: ARG002
+        trial: FrozenTrial,  # noqa: ARG002
+        search_space: dict[str, BaseDistribution],  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Nothing is drawn jointly."""
+        return {}
+
+
+class SeededByTrial(Independent):
     """Another sampler, made afresh for every draw with a seed of its own.
 
     A process that was killed between two parameters of a trial draws the second one as if nothing had been.
@@ -40,16 +57,6 @@ class SeededByTrial(BaseSampler):
 
     def __init__(self, search: SearchPlan) -> None:
         self.search = search
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing is drawn jointly."""
-        return {}
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Nothing is drawn jointly."""
-        return {}
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -63,7 +70,7 @@ class SeededByTrial(BaseSampler):
         return own.sample_independent(study, trial, param_name, param_distribution)
 
 
-class OneAtATime(BaseSampler):
+class OneAtATime(Independent):
     """The thesis' grid: one parameter after the other, each at its best value before the next begins.
 
     Each of P parameters gets an equal share of the trials, spread over its range.
@@ -74,28 +81,24 @@ class OneAtATime(BaseSampler):
         self.base = dict(base)
         self.steps = [(name, value) for name, kind in space.items() for value in grid(kind, share)]
 
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing is drawn jointly."""
-        return {}
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Nothing is drawn jointly."""
-        return {}
+    def step(self, number: int) -> tuple[str, float]:
+        """Parameter and value of a trial; what the budget leaves after the grid repeats its last step."""
+        return self.steps[min(number, len(self.steps) - 1)]
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """The trial's own value for its parameter, for the others the best or first value."""
-        name, value = self.steps[min(trial.number, len(self.steps) - 1)]
+        name, value = self.step(trial.number)
         if param_name == name:
             return value
         order = list(dict.fromkeys(step[0] for step in self.steps))
         if order.index(param_name) > order.index(name):
             return nearest(self.base[param_name], param_distribution)
-        done = [t for t in study.get_trials(deepcopy=False) if t.state is TrialState.COMPLETE and t.number < trial.number]
-        own = [t for t in done if self.steps[t.number][0] == param_name]
+        done = [
+            t for t in study.get_trials(deepcopy=False) if t.state is TrialState.COMPLETE and t.number < trial.number
+        ]
+        own = [t for t in done if self.step(t.number)[0] == param_name]
         best = max(own, key=lambda t: (t.value, -t.number), default=None)
         return nearest(self.base[param_name], param_distribution) if best is None else best.params[param_name]
 

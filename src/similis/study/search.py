@@ -14,6 +14,7 @@ from similis.study.ledger import Ledger
 from similis.study.plan import Contestant, Plan
 from similis.study.records import Meter, Record, Records, result_record
 from similis.study.spaces import space_of
+from similis.study.trials import importances, open_study, resumed, tell
 
 
 class PrunedError(Exception):
@@ -29,6 +30,20 @@ class Place:
     ledger: Ledger
 
 
+@dataclass(frozen=True)
+class Case:
+    """Whose settings are searched, under which plan, and where."""
+
+    plan: Plan
+    contestant: Contestant
+    place: Place
+
+    @property
+    def title(self) -> str:
+        """The contestant's name."""
+        return self.contestant.title
+
+
 class Reporter(Meter):
     """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned."""
 
@@ -37,7 +52,7 @@ class Reporter(Meter):
         self.trial = trial
         self.prune = prune
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def validated(self, epoch: int, value: float, best: float) -> None:  # noqa: ARG002 - the watch's signature
         """Report an epoch; one that was reported before a crash stays as it is."""
         if self.trial is None:
             return
@@ -53,21 +68,26 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
 
     The first preset is measured first and counts in the budget; the best validation R@1 wins, the
     preset on a tie. A trial that was running when the process died is run to its end first.
+
+    Args:
+        plan: budget, spaces and terms.
+        contestant: whose settings.
+        place: where runs and records are kept.
     """
-    name = f"search-{contestant.title}"
+    case = Case(plan, contestant, place)
+    name = f"search-{case.title}"
     known = place.records.read(name)
     if known is not None:
         return known
     space = space_of(contestant, plan.search)
-    base = first_settings(contestant, space)
-    begun = measured(plan, contestant, place, {}, f"trial-{contestant.title}-preset")
+    begun = measured(case, {}, f"trial-{case.title}-preset")
     trials = [begun]
     importance: Mapping[str, float] = {}
     if space and plan.search.trials > 1:
-        trials, importance = optimised(plan, contestant, place, space, base, begun)
+        trials, importance = optimised(case, space, begun)
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"])
     record = {
-        "contestant": contestant.title,
+        "contestant": case.title,
         "settings": best["settings"],
         "chosen": best["name"],
         "value": best["value"],
@@ -79,112 +99,60 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
         "importance": dict(importance),
         "space": {key: [kind.low, kind.high, kind.step, kind.log] for key, kind in space.items()},
     }
-    place.records.write(name, record)
-    found = place.records.read(name)
-    assert found is not None
-    return found
+    return place.records.write(name, record)
 
 
-def optimised(
-    plan: Plan, contestant: Contestant, place: Place, space: Mapping[str, Range], base: dict[str, float], begun: Record
-) -> tuple[list[Record], Mapping[str, float]]:
+def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
-    from similis.study.sampler import distribution
-
-    study = open_study(plan, contestant, place, space, base)
-    kinds = {key: distribution(kind) for key, kind in space.items()}
+    search, records = case.plan.search, case.place.records
+    journal = records.folder.parent / "studies" / f"{case.title}.journal"
+    base = first_settings(case.contestant, space)
+    study = open_study(f"{case.plan.name}/{case.title}", search, journal, space=space, base=base)
     full = begun["samples"]
-    budget = plan.search.trials * full
     done = [begun]
-    while sum(trial["samples"] for trial in done) + full <= budget:
+    while sum(trial["samples"] for trial in done) + full <= search.trials * full:
         number = len(done) - 1
-        name = f"trial-{contestant.title}-{number:03d}"
-        record = place.records.read(name)
+        name = f"trial-{case.title}-{number:03d}"
+        record = records.read(name)
         if record is None:
             trial = resumed(study, number) or study.ask()
-            settings = {key: trial.suggest_float(key, k.low, k.high, step=k.step, log=k.log) for key, k in kinds.items()}
-            record = measured(plan, contestant, place, settings, name, trial, full // plan.search.epochs)
+            settings = {
+                key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
+                for key, kind in space.items()
+            }
+            record = measured(case, settings, name, trial, full // search.epochs)
         tell(study, number, record)
         done.append(record)
     return done, importances(study, space)
 
 
-def open_study(plan: Plan, contestant: Contestant, place: Place, space: Mapping[str, Range], base: dict[str, float]) -> Any:
-    """The Optuna study of one contestant, new or as it was left."""
-    from optuna import create_study
-    from optuna.pruners import MedianPruner
-
-    from similis.study.extras import optuna
-    from similis.study.sampler import build_sampler
-    from similis.study.storage import open_storage
-
-    optuna()
-    journal = place.records.folder.parent / "studies" / f"{contestant.title}.journal"
-    return create_study(
-        storage=open_storage(plan.search.storage, journal),
-        sampler=build_sampler(plan.search, space, base),
-        pruner=MedianPruner(n_startup_trials=plan.search.startup, n_warmup_steps=1),
-        study_name=f"{plan.name}/{contestant.title}",
-        direction="maximize",
-        load_if_exists=True,
-    )
-
-
-def resumed(study: Any, number: int) -> Any:
-    """The trial of that number if it was begun before, still open or ended; None if it is new."""
-    from optuna.trial import Trial
-
-    known = [trial for trial in study.get_trials(deepcopy=False) if trial.number == number]
-    return Trial(study, known[0]._trial_id) if known else None
-
-
-def tell(study: Any, number: int, record: Record) -> None:
-    """Tell a trial's end, unless it was told before a crash."""
-    from optuna.trial import TrialState
-
-    if study.get_trials(deepcopy=False)[number].state.is_finished():
-        return
-    if record["state"] == "pruned":
-        study.tell(number, state=TrialState.PRUNED)
-    else:
-        study.tell(number, record["value"])
-
-
-def measured(
-    plan: Plan,
-    contestant: Contestant,
-    place: Place,
-    settings: Mapping[str, float],
-    name: str,
-    trial: Any = None,
-    per_epoch: int = 0,
-) -> Record:
+def measured(case: Case, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: int = 0) -> Record:
     """Run one setting over all folds; its record, read if it is there.
 
     Args:
-        plan, contestant, place: what is searched, and where.
+        case: what is searched, and where.
         settings: of the loss.
         name: of the record.
         trial: Optuna's; None for the first preset.
         per_epoch: samples of one epoch, for a trial that is pruned.
     """
+    plan, place = case.plan, case.place
     known = place.records.read(name)
     if known is not None:
         return known
     alone = len(plan.folds) == 1  # over several folds there is no single curve to prune by
     meter = Reporter(trial if alone else None, plan.search.pruning)
     if plan.terms.data.protocol == "default":
-        place.ledger.note(name, why="selected on test after every epoch", contestant=contestant.title)
+        place.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
     try:
         for fold in plan.folds:
-            runs.append(result_record(run(trial_spec(plan, contestant, settings, fold), place.machine, meter)))
+            runs.append(result_record(run(trial_spec(plan, case.contestant, settings, fold), place.machine, meter)))
         outcome = complete(runs)
     except PrunedError:
         outcome = pruned(meter, per_epoch)
-    record = {"contestant": contestant.title, "settings": dict(settings), **outcome, "cost": meter.cost()}
-    place.records.write(name, record)
-    return {"name": name, **record}
+    record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost()}
+    return place.records.write(name, record)
 
 
 def complete(runs: list[Record]) -> Record:
@@ -204,15 +172,3 @@ def pruned(meter: Reporter, per_epoch: int) -> Record:
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[epoch] for epoch in sorted(known)]
     return {"state": "pruned", "value": None, "history": history, "samples": per_epoch * len(history), "addresses": []}
-
-
-def importances(study: Any, space: Mapping[str, Range]) -> Mapping[str, float]:
-    """Share of each setting in the spread of validation R@1 (PED-ANOVA); empty for too few trials."""
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-    from optuna.trial import TrialState
-
-    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if len(done) < 4 or len({trial.value for trial in done}) < 2:
-        return {}
-    found: Mapping[str, float] = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
-    return {key: round(float(found[key]), 6) for key in space if key in found}

@@ -63,5 +63,7 @@ def grid(kind: Range, points: int) -> list[float]:
             return [round(math.exp(math.log(kind.low) + s * math.log(kind.high / kind.low)), 12) for s in shares]
         return [kind.low + s * (kind.high - kind.low) for s in shares]
     steps = round((kind.high - kind.low) / kind.step)
-    taken = sorted({round(i * steps / max(points - 1, 1)) for i in range(points)} if points <= steps else range(steps + 1))
+    taken = sorted(
+        {round(i * steps / max(points - 1, 1)) for i in range(points)} if points <= steps else range(steps + 1)
+    )
     return [round(kind.low + i * kind.step, 12) for i in taken]

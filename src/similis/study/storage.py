@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from similis.values import MissingExtraError, UserError
 
@@ -66,7 +67,8 @@ def open_storage(url: str | None, journal: Path) -> BaseStorage:
             raise UserError(f"the storage {url.partition(':')[0]} needs its driver installed ({error})") from error
     journal.parent.mkdir(parents=True, exist_ok=True)
     whole_lines(journal)
-    return JournalStorage(JournalFileBackend(str(journal), lock_obj=KernelLock(journal.with_suffix(".lock"))))
+    lock: Any = KernelLock(journal.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
+    return JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
 
 
 def whole_lines(journal: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from similis.engine import local
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.study.jobs import FinalJob, final_jobs, final_spec, searched
 from similis.study.ledger import Ledger
-from similis.study.plan import Contestant, Plan, parse_plan, plan_text, read_plan
+from similis.study.plan import Plan
+from similis.study.reading import parse_plan, plan_text, read_plan
 from similis.study.records import Meter, Record, Records, result_record
 from similis.study.search import Place, search_contestant
 from similis.study.storage import exclusive
@@ -45,7 +47,9 @@ class Folder:
         return Place(Machine(root=self.path / "runs", data_root=self.data_root), self.records, self.ledger)
 
 
-def run_tournament(plan: Plan, path: Path, *, workers: int = 1, data_root: str | None = None) -> Folder:
+def run_tournament(
+    plan: Plan, path: Path, *, workers: int = 1, only: str | None = None, data_root: str | None = None
+) -> Folder:
     """Everything that a plan asks for and that is not done yet.
 
     Searches of different contestants go side by side, each is sequential; then the final runs. Killed
@@ -55,15 +59,19 @@ def run_tournament(plan: Plan, path: Path, *, workers: int = 1, data_root: str |
         plan: what to run.
         path: the tournament's folder; a plan begun there may only gain contestants.
         workers: processes.
+        only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
     """
+    if only is not None:
+        plan.contestant(only)
     folder = Folder(path, data_root)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with exclusive(path / "driver.lock", busy=busy):
         begin(plan, folder)
-        titles = [each.title for each in searched(plan)]
+        titles = [each.title for each in searched(plan) if only in (None, each.title)]
         local.map(Search(folder), titles, workers=workers)
-        waiting = [job for job in final_jobs(plan) if folder.records.read(job.name) is None]
+        jobs = [job for job in final_jobs(plan) if job.contestant in titles]
+        waiting = [job for job in jobs if folder.records.read(job.name) is None]
         local.map(Final(folder), waiting, workers=workers)
     return folder
 
@@ -119,7 +127,9 @@ class Final:
             if chosen is None:
                 raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
             spec = final_spec(plan, job, chosen["settings"])
-            how = "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
+            how = (
+                "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
+            )
             place.ledger.note(job.name, why=how, contestant=job.contestant)
             meter = Meter()
             result = run(spec, place.machine, meter)
@@ -135,8 +145,7 @@ class Final:
                 "held": held_terms(spec.model_dump(mode="json"), result.facts, {"tuning": around}),
                 "cost": meter.cost(),
             }
-            place.records.write(job.name, record)
-            return {"name": job.name, **record}
+            return place.records.write(job.name, record)
 
 
 def set_threads(plan: Plan) -> None:
@@ -146,11 +155,11 @@ def set_threads(plan: Plan) -> None:
     torch.set_num_threads(plan.threads)
 
 
-def add_contestants(path: Path, contestants: Sequence[Contestant]) -> Plan:
+def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) -> Plan:
     """The plan of a tournament with more contestants; they are run by the next call of ``run_tournament``."""
     plan = Folder(path).plan()
     values = plan.model_dump(mode="json")
-    values["contestants"] += [each.model_dump(mode="json") for each in contestants]
+    values["contestants"] += list(contestants)
     return parse_plan(values)
 
 
@@ -171,7 +180,7 @@ def add_results(path: Path, other: Path) -> list[str]:
         if not beside:
             raise UserError(f"{path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}")
         EqualTerms.of([(beside[0]["contestant"], beside[0]["held"]), (record["contestant"], record["held"])])
-    grown = add_contestants(path, coming)
+    grown = add_contestants(path, [each.model_dump(mode="json") for each in coming])
     names = {each.title for each in coming}
     entries = {entry["model"]: entry for entry in giving.ledger.entries()}
     for kind in ("trial", "search", "final"):

@@ -102,16 +102,14 @@ def variance_of(found: Components, target: Target) -> tuple[Floats, Floats]:
     )
     by_class = found.effective_classes - 1
     spread = (
-        found.classes**2 / by_class
-        + found.seed**2 / by_seed
-        + found.residual**2 / (2 * (found.seeds - 1) * by_class)
+        found.classes**2 / by_class + found.seed**2 / by_seed + found.residual**2 / (2 * (found.seeds - 1) * by_class)
     )
     freedom = np.divide(variance**2, spread, out=np.full_like(variance, by_seed), where=spread > 0)
     return variance, freedom
 
 
 def quantiles(losses: int, freedom: Floats) -> tuple[Floats, Floats]:
-    """t for a two-sided test at 5 % over all pairs of the losses, and t of the promised power."""
+    """T for a two-sided test at 5 % over all pairs of the losses, and t of the promised power."""
     t = scipy_stats().t
     return np.asarray(t.ppf(1 - LEVEL / (losses * (losses - 1)), freedom)), np.asarray(t.ppf(POWER, freedom))
 

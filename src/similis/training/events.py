@@ -19,7 +19,8 @@ class Events:
             from torch.utils.tensorboard.writer import SummaryWriter
         except ImportError:
             return self
-        self._writer = SummaryWriter(str(self.folder))  # type: ignore[no-untyped-call]
+        make: Any = SummaryWriter  # typed or not, as the version of torch has it
+        self._writer = make(str(self.folder))
         return self
 
     def __exit__(

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from similis.objective.composition import Combined
+from similis.objective.joining import joined
 from similis.objective.memory import WithMemory
 from similis.training.average import MovingAverage
 from similis.training.gradient_cache import cached_backward
 from similis.training.optimisers import set_rates
+from similis.training.processes import average_gradients, joined_count
 from similis.training.randomness import seeded
 from similis.training.schedules import Schedule
-from similis.values import Batch
+from similis.values import Batch, Communicator
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Task:
     frozen_epochs: int = 0
     freeze: Callable[[bool], None] | None = None
     average: MovingAverage | None = None
+    communicator: Communicator | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def train(
         for batch in batches(progress.epoch, progress.batch):
             begun = time.perf_counter()
             value = train_step(task, batch, progress.step)
-            size = len(batch.labels)
+            size = joined_count(len(batch.labels), task.communicator)
             progress = replace(
                 progress, batch=progress.batch + 1, step=progress.step + 1, samples=progress.samples + size
             )
@@ -107,9 +111,11 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         return embeddings
 
     def value_of(embeddings: Tensor) -> Tensor:
-        if isinstance(task.loss, WithMemory):
-            return task.loss(embeddings, batch.labels, image_ids=batch.ids)
-        value: Tensor = task.loss(embeddings, batch.labels)
+        with joined(task.communicator):
+            if isinstance(task.loss, WithMemory | Combined):
+                own: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
+                return own
+            value: Tensor = task.loss(embeddings, batch.labels)
         return value
 
     if task.chunk is not None and task.chunk < len(batch.labels):
@@ -119,6 +125,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
         value = value.detach()
+    average_gradients((p for group in task.optimiser.param_groups for p in group["params"]), task.communicator)
     clip(task)
     task.optimiser.step()
     if task.average is not None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.proxy_anchor import proxy_anchor
-from tests.batches import A, A_LABELS, B, B_LABELS, PROXIES_A, PROXIES_B, random_batch
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, random_batch
 from tests.plain import dot, lse1, mean, on_sphere
 from tests.proof import Peer
 
@@ -72,10 +72,14 @@ def test_a_relation_gives_what_labels_give():
     x, labels = random_batch(0)
     proxies = torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     relation = torch.nn.functional.one_hot(labels, 4)
-    assert float(proxy_anchor(x, relation, proxies)) == pytest.approx(float(proxy_anchor(x, labels, proxies)), abs=1e-12)
+    assert float(proxy_anchor(x, relation, proxies)) == pytest.approx(
+        float(proxy_anchor(x, labels, proxies)), abs=1e-12
+    )
 
 
 def test_two_classes_are_no_special_case():
     """Code that builds one-hots with label_binarize gets one column for two classes."""
     value = float(proxy_anchor(B, B_LABELS, PROXIES_B))
-    assert value == pytest.approx(float(oracle(B, B_LABELS.tolist(), {"proxies": PROXIES_B}, {"scale": 32.0, "margin_cos": 0.1})))
+    assert value == pytest.approx(
+        float(oracle(B, B_LABELS.tolist(), {"proxies": PROXIES_B}, {"scale": 32.0, "margin_cos": 0.1}))
+    )

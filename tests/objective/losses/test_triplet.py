@@ -7,8 +7,20 @@ import torch
 
 from similis.objective.losses.triplet import MARGINS, triplet
 from similis.values import UserError
-from tests.batches import A, A_LABELS, B, B_LABELS, circle
-from tests.plain import ZERO, distance, dot, hinge, mean, negatives, number, on_sphere, positives, softplus, squared_distance
+from tests.batches import A_LABELS, B_LABELS, A, B, circle
+from tests.plain import (
+    ZERO,
+    distance,
+    dot,
+    hinge,
+    mean,
+    negatives,
+    number,
+    on_sphere,
+    positives,
+    softplus,
+    squared_distance,
+)
 from tests.proof import Peer
 
 
@@ -85,7 +97,9 @@ def test_worked_direction():
         assert float(value) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(("margin", "value", "rows"), [(2.0, 1.0, [[0, 2], [2, 0], [-2, -2]]), (0.5, 0.0, [[0, 0]] * 3)])
+@pytest.mark.parametrize(
+    ("margin", "value", "rows"), [(2.0, 1.0, [[0, 2], [2, 0], [-2, -2]]), (0.5, 0.0, [[0, 0]] * 3)]
+)
 def test_closed_form_gradient_holds_only_while_the_hinge_is_active(margin, value, rows):
     from similis.values import Triplets
 

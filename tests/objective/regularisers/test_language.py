@@ -10,7 +10,7 @@ from similis.objective.module import loss
 from similis.objective.regularisers.language import language
 from similis.registry import regularisers
 from similis.values import UserError
-from tests.batches import A, A_LABELS, B, B_LABELS, random_batch
+from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
 from tests.plain import dot, lse, mean, on_sphere
 
 TEXT = torch.tensor([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.6, 0.8]], dtype=torch.float64)
@@ -23,8 +23,13 @@ def oracle(x, labels, names, shift=1.0, temperature=1.0, forward=True, masked=Tr
         image, words = [], []
         for j in range(len(x)):
             together = masked and labels[i] == labels[j]
-            image.append((torch.tensor(1.0 + shift, dtype=torch.float64) if together else dot(x[i], x[j])) / temperature)
-            words.append((torch.tensor(1.0 + shift, dtype=torch.float64) if together else names[labels[i], labels[j]] + shift) / temperature)
+            image.append(
+                (torch.tensor(1.0 + shift, dtype=torch.float64) if together else dot(x[i], x[j])) / temperature
+            )
+            words.append(
+                (torch.tensor(1.0 + shift, dtype=torch.float64) if together else names[labels[i], labels[j]] + shift)
+                / temperature
+            )
         p = [v - lse(image) for v in image]
         q = [v - lse(words) for v in words]
         first, second = (p, q) if forward else (q, p)
@@ -64,7 +69,9 @@ def test_without_the_mask_the_shift_would_do_nothing():
     """Equation 29 as printed gives one number for every shift; ours does not."""
     printed = [float(oracle(A, A_LABELS.tolist(), NAMES, shift, masked=False)) for shift in (0.0, 1.0, 5.0)]
     assert printed == pytest.approx([0.08464011] * 3, abs=1e-6)
-    assert float(language(A, A_LABELS, NAMES, shift=0.0)) != pytest.approx(float(language(A, A_LABELS, NAMES, shift=1.0)), abs=1e-3)
+    assert float(language(A, A_LABELS, NAMES, shift=0.0)) != pytest.approx(
+        float(language(A, A_LABELS, NAMES, shift=1.0)), abs=1e-3
+    )
 
 
 def test_gradient_on_similarities_is_the_closed_form():

@@ -53,7 +53,7 @@ def widened_angle(cosine: Tensor, margin: float, guard: bool) -> Tensor:
     family="classification",
     geometry="angle, in degrees or radians as named",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Deng, Guo, Xue, Zafeiriou: ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019",
     network="ResNet-100, 512",
     weight="S and N: probability of the class; the own class times sin(theta + m) / sin(theta)",
@@ -94,6 +94,8 @@ def arcface(
         guard: keep the own logit falling beyond theta + m = pi, where it becomes cos(theta) - m sin(m).
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: many classes with clean labels, faces above all; a smaller scale (16) for small data.
 

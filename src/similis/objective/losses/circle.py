@@ -15,7 +15,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Sun, Cheng, Zhang, Zhang, Zheng, Wang, Wei: Circle Loss: A Unified Perspective of Pair Similarity "
     "Optimization, CVPR 2020",
     network="BN-Inception, 512",
@@ -55,6 +55,8 @@ def circle(
         scale: gamma; 80 for fine-grained retrieval, 256 for faces.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: class-balanced batches, no miner; its two settings move together, so tune both.
 

@@ -37,7 +37,7 @@ class Half(NamedTuple):
     family="pair",
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), hadsell and euclid (distance)",
     input="either",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Hadsell, Chopra, LeCun: Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006",
     network="siamese convolutional network, 2",
     weight="S: 1 for every positive and every active negative (cosine)",
@@ -95,6 +95,8 @@ def contrastive(
         offset: positives of the cosine form as 1 - S, for curves that end at 0.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: a robust first try with class-balanced batches and no miner. ``euclid2`` has no
     force between coincident negatives; ``hadsell`` has its largest there.

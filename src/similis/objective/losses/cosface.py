@@ -14,7 +14,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="classification",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Wang, Wang, Zhou, Ji, Gong, Zhou, Li, Liu: CosFace: Large Margin Cosine Loss, CVPR 2018",
     network="64-layer ResNet, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
@@ -41,6 +41,8 @@ def cosface(
         margin_cos: m, a cosine, 0.35 in the paper.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: like ArcFace, with a gradient that stays finite for perfectly aligned samples.
 

@@ -27,7 +27,7 @@ FLOOR = -1e30
     family="pair",
     geometry="margin a distance (song, generalised) or a cosine (thesis); deepmetric has none",
     input="either",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Song, Xiang, Jegelka, Savarese: Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016",
     network="GoogLeNet, 64 to 1024",
     weight="N: softmax weight among the negatives of the anchor (song: of both ends)",
@@ -78,6 +78,8 @@ def lifted(
         push_scale: b of ``deepmetric``.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: class-balanced batches without a miner; ``generalised`` for batches with many
     positives per anchor, ``deepmetric`` to compare with the tables of the thesis.

@@ -21,7 +21,7 @@ Keep = tuple[Tensor, ...]
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Wang, Han, Huang, Dong, Scott: Multi-Similarity Loss with General Pair Weighting, CVPR 2019",
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the mined pairs of the anchor",
@@ -79,6 +79,8 @@ def multi_similarity(
         direction: gamma of direction regularisation, 0.3 to 0.5 in the paper; 0 for none.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: the strongest of the losses without proxies; class-balanced batches, five images each.
 

@@ -20,7 +20,7 @@ Form = Literal["prob", "ratio"]
     family="pair",
     geometry="squared distance; no margin",
     input="either",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Goldberger, Roweis, Hinton, Salakhutdinov: Neighbourhood Components Analysis, NIPS 2004",
     network="linear map, 2",
     weight="S, P and N: softmax weight among all neighbours, and among those of the own class",
@@ -58,6 +58,8 @@ def nca(
         sphere: unit vectors; a scale well above 1 is then needed for sharp choices.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: when nearest neighbours decide and classes may have several islands: only near
     positives are pulled.

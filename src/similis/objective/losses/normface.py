@@ -14,7 +14,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="classification",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Wang, Xiang, Cheng, Yuille: NormFace: L2 Hypersphere Embedding for Face Verification, ACM Multimedia 2017",
     network="ResNet-28, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
@@ -42,6 +42,8 @@ def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: floa
         scale: s, the inverse of a temperature; 16 to 64 are usual.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: a strong and simple baseline whenever the classes are known; ArcFace, CosFace,
     SoftTriple and ProxyNCA++ are this loss with one thing added.

@@ -22,7 +22,7 @@ ORDER = "the order of the batch chooses the positive of an anchor"
     family="pair",
     geometry="inner product; no margin",
     input="raw",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Sohn: Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016",
     network="GoogLeNet, 512",
     weight="N: softmax weight of the negative among all of the anchor and the one positive",
@@ -71,6 +71,8 @@ def npair(
             log(1 + (N - 1) e^(-N / (N - 1))), which is 2.6 for 36 pairs.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: raw embeddings, many classes of two samples. On the unit sphere prefer a loss with
     a temperature. ``pairs`` cannot use a memory.

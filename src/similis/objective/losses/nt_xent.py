@@ -16,7 +16,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Chen, Kornblith, Norouzi, Hinton: A Simple Framework for Contrastive Learning of Visual Representations, "
     "ICML 2020",
     network="ResNet-50, 128",
@@ -48,6 +48,8 @@ def nt_xent(
         temperature: T.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: two views or images of each class, large batches; with many positives an already
     near positive is not held back by its siblings, as it is in ``supcon``.

@@ -15,7 +15,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="proxy",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Kim, Kim, Cho, Kwak: Proxy Anchor Loss for Deep Metric Learning, CVPR 2020",
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of the proxy",
@@ -58,6 +58,8 @@ def proxy_anchor(
         margin_cos: delta, a cosine, 0.1 in the paper.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: the default choice for a few thousand classes; fast to converge, no miner, any batches;
     its proxies want 100 times the learning rate of the network.

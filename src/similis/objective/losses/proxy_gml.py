@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.compare import built, compare_to_classes
+from similis.objective.compare import built, compare_to_classes, names_of, shared
 from similis.objective.comparison import Comparison
 from similis.objective.distances import unit
+from similis.objective.joining import classes_here, number_of_classes
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import Term, Top, lse, softplus, top
 from similis.objective.references import Block, References
@@ -39,7 +40,7 @@ def kept_neighbors(classes: int, subproxies: int, ratio: float, neighbors: int |
     family="proxy",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C M D + C^2 M D", memory="B C M + C^2 M"),
+    cost=Cost(time="B C M D + C^2 M D", memory="C M D"),
     paper="Zhu, Yang, Deng, Zheng, Liu: Fewer is More: Deep Graph Metric Learning Using Fewer Proxies, NeurIPS 2020",
     network="BN-Inception, 512",
     weight="S and N: probability of the class among those with a kept proxy",
@@ -92,6 +93,8 @@ def proxy_gml(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, M, D) -> ().
 
+    Cost: time B C M D + C^2 M D, memory C M D; in tiles, so no matrix of similarities is held.
+
     When to use: classes of several looks, some hundred classes; with very many classes take one proxy
     each and no regularisation, as the authors do.
 
@@ -103,7 +106,7 @@ def proxy_gml(
         >>> round(float(proxy_gml(torch.eye(2), torch.tensor([0, 1]), w, ratio=1.0, regularisation=0.0)), 4)
         0.3133
     """
-    classes, members = stacked(proxies).shape[:2]
+    classes, members = number_of_classes(proxies), stacked(proxies).shape[1]
     rivals = kept_neighbors(classes, members, ratio, neighbors) - members
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
     value = p.mean(softplus(kept_classes(p, rivals, members) - p.at(labels.long()).s.sum(-1)))
@@ -132,8 +135,10 @@ def between_proxies(proxies: Tensor) -> Tensor:
     The cosines of a proxy with all proxies of a class add up to its product with their sum.
     """
     vectors = unit(proxies)
-    names = torch.arange(len(vectors), device=vectors.device)
-    own = names.repeat_interleave(vectors.shape[1])
-    sums = References((Block(vectors.sum(1), names),))
-    q = built(vectors.flatten(0, 1), own, sums, sphere=True, normalise=False)
+    share = classes_here()
+    sums = vectors.sum(1) if share is None else share.gather(vectors.sum(1))
+    own = names_of(vectors, share).repeat_interleave(vectors.shape[1])
+    block = Block(sums, torch.arange(len(sums), device=sums.device))
+    q = built(vectors.flatten(0, 1), own, References((block,)), sphere=True, normalise=False)
+    q = shared(q, None if share is None else share.communicator)
     return q.mean(softplus(q.neg(lambda t: lse(t.s)) - q.at(own).s))

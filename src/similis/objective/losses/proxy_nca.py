@@ -33,7 +33,7 @@ def class_proxies(size: Size) -> Tensor:
     family="proxy",
     geometry="squared distance on the unit sphere",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Movshovitz-Attias, Toshev, Leung, Ioffe, Singh: No Fuss Distance Metric Learning using Proxies, ICCV 2017",
     network="Inception (BN), 64",
     weight="N: a constant pull; softmax weight among the other proxies for the push",
@@ -68,6 +68,8 @@ def proxy_nca(
         direction: gamma of direction regularisation, 0 for none; 0.3 is usual.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.
 

@@ -15,7 +15,7 @@ from similis.values import UserError
     family="proxy",
     geometry="squared distance on the unit sphere",
     input="unit",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Teh, DeVries, Taylor: ProxyNCA++: Revisiting and Revitalizing Proxy NCA, ECCV 2020",
     network="ResNet-50, 2048",
     weight="S and N: probability of the class, minus 1 for the own class",
@@ -40,6 +40,8 @@ def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, tempera
         temperature: T, 1/9 in the official code (both vectors scaled by 3).
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: fine-grained retrieval with class-balanced batches and fast proxies; the preset's
     rate for the proxies (100,000 times the network's) belongs to Adam with eps = 1.0 only.

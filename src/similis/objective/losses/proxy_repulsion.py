@@ -24,7 +24,7 @@ Gram = Literal["sum", "mean"]
     family="proxy",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C D + C^2 D", memory="B C + C^2"),
+    cost=Cost(time="B C D + C^2 D", memory="C D"),
     paper="Psomas: Metric Learning: A Deep Dive, MSc thesis, University of Athens, 2020, chapter 6",
     network="ResNet-50, 512",
     weight="S, P and N: softmax weight among the samples of a proxy; among the other proxies for the push",
@@ -75,6 +75,8 @@ def proxy_repulsion(
         margin_cos: delta, a cosine, 0.1 in the thesis.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D + C^2 D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: as a contestant of ProxyAnchor. In ``proxies`` samples get no push at all; in
     ``samples`` the push grows with the batch, ``gram="mean"`` undoes that.

@@ -16,7 +16,7 @@ from similis.values import UserError
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D + B^2 n, n positives of an anchor", memory="B^2 n"),
+    cost=Cost(time="B^2 D + B^2 n, n positives of an anchor", memory="B D + B n^2"),
     paper="Patel, Tolias, Matas: Recall@k Surrogate Loss with Large Batches and Similarity Mixup, CVPR 2022",
     network="ResNet-50, 512",
     weight="S, P and N: how much the recall would change if the pair moved by one rank",
@@ -54,6 +54,9 @@ def recall_at_k(
         temperature: T2, in units of cosine; 0.01 in the paper.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D + B^2 n, memory B D + B n^2, n positives of an anchor; in tiles, so no matrix of
+    similarities is held.
 
     When to use: when the measure is recall at k, with the largest batches that fit (the paper uses
     thousands of images with gradient caching).

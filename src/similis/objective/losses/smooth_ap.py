@@ -15,7 +15,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D + B^2 n, n positives of an anchor", memory="B^2 n"),
+    cost=Cost(time="B^2 D + B^2 n, n positives of an anchor", memory="B D + B n^2"),
     paper="Brown, Xie, Kalogeiton, Zisserman: Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, "
     "ECCV 2020",
     network="ResNet-50, 512",
@@ -49,6 +49,9 @@ def smooth_ap(
         temperature: T of the sigmoid, in units of cosine; 0.01 in the paper.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D + B^2 n, memory B D + B n^2, n positives of an anchor; in tiles, so no matrix of
+    similarities is held.
 
     When to use: when the measure is average precision, with large class-balanced batches; the force
     is confined to similarities within a few T of each other, so start from a network that ranks

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from similis.objective.compare import compare_to_classes
+from similis.objective.comparison import Comparison
 from similis.objective.distances import Likeness, unit
+from similis.objective.joining import number_of_classes, over_classes
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
@@ -23,7 +25,7 @@ def class_centers(size: Size, *, centers: int = 10) -> Tensor:
     family="proxy",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B C K D + C K^2 D", memory="B C K + C K^2"),
+    cost=Cost(time="B C K D + C K^2 D", memory="C K D"),
     paper="Qian, Shang, Sun, Hu, Li, Jin: SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019",
     network="BN-Inception, 512",
     weight="S and N: probability of the class, divided among its centres",
@@ -86,6 +88,8 @@ def soft_triple(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
 
+    Cost: time B C K D + C K^2 D, memory C K D; in tiles, so no matrix of similarities is held.
+
     When to use: classes of several looks; start with more centres than needed, the last term merges
     them (:func:`effective_centers` counts what is left).
 
@@ -101,7 +105,7 @@ def soft_triple(
     others = p.neg(lambda t: lse(scale * assigned(t.s, gamma_inv)))
     own = assigned(p.at(labels.long()).s, gamma_inv)
     value = p.mean(softplus(others - scale * (own - margin_cos)))
-    return value + tau * spread(proxies) if tau else value
+    return value + tau * spread(p, proxies) if tau else value
 
 
 def assigned(similarity: Tensor, gamma_inv: float) -> Tensor:
@@ -109,18 +113,14 @@ def assigned(similarity: Tensor, gamma_inv: float) -> Tensor:
     return (torch.softmax(gamma_inv * similarity, -1) * similarity).sum(-1)
 
 
-def spread(proxies: Tensor) -> Tensor:
-    """Half the mean distance between two centres of one class; 0 for one centre, without NaN for equal ones."""
-    classes, centers = proxies.shape[:2]
-    distances = Likeness(gram(proxies), None).d.triu(diagonal=1)
-    return distances.sum() / max(classes * centers * (centers - 1), 1)
+def spread(p: Comparison, proxies: Tensor) -> Tensor:
+    """Half the mean distance between two centres of one class; 0 for one centre, without NaN for equal ones.
 
-
-def gram(proxies: Tensor) -> Tensor:
-    """Cosines between the centres of each class, (C, K, K), in at least float32 under autocast too."""
-    centers = unit(proxies)
-    with torch.autocast(centers.device.type, enabled=False):
-        return centers @ centers.mT
+    The centres are read through the comparison, a few classes at a time where it is in tiles.
+    """
+    classes, centers = number_of_classes(proxies), proxies.shape[1]
+    sums = p.own(lambda own: Likeness(own @ own.mT, None).d.triu(diagonal=1).sum((1, 2)))
+    return over_classes(sums.sum()) / max(classes * centers * (centers - 1), 1)
 
 
 def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:
@@ -138,7 +138,8 @@ def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:
         [2]
     """
     count = stacked(proxies).shape[1]
-    near = gram(proxies.detach()) > math.cos(math.radians(angle_deg))
+    own = unit(proxies.detach())
+    near = own @ own.mT > math.cos(math.radians(angle_deg))
     near = near | torch.eye(count, dtype=torch.bool, device=near.device)
     for _ in range(max(count - 1, 1).bit_length()):  # each product doubles the number of steps that are followed
         near = near.float() @ near.float() > 0

@@ -14,7 +14,7 @@ from similis.registry import Cost, Preset, register_loss
     family="classification",
     geometry="inner product",
     input="raw",
-    cost=Cost(time="B C D", memory="B C"),
+    cost=Cost(time="B C D", memory="C D"),
     paper="Bridle: Probabilistic Interpretation of Feedforward Classification Network Outputs, Neurocomputing 1990",
     network="any classifier, its last layer left out afterwards",
     weight="S and N: probability of the class, minus 1 for the own class",
@@ -37,6 +37,8 @@ def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:
         proxies: (C, D) weight vectors of the classes, used as they are.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
+
+    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
     When to use: as a baseline. Vectors of unit length are allowed but bound the logits: use
     ``normface``, which has a scale for that.

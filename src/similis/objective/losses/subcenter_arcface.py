@@ -20,7 +20,7 @@ def class_centers(size: Size, *, centers: int = 3) -> Tensor:
     family="classification",
     geometry="angle, in degrees or radians as named",
     input="unit",
-    cost=Cost(time="B C K D", memory="B C K"),
+    cost=Cost(time="B C K D", memory="C K D"),
     paper="Deng, Guo, Liu, Gong, Zafeiriou: Sub-center ArcFace, ECCV 2020",
     network="ResNet-50, 512",
     weight="S and N: probability of the class, on its nearest centre alone",
@@ -57,6 +57,8 @@ def subcenter_arcface(
         guard: keep the own logit falling beyond theta + m = pi.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
+
+    Cost: time B C K D, memory C K D; in tiles, so no matrix of similarities is held.
 
     When to use: noisy labels or classes of several looks; wrong labels gather at the minor centres.
 

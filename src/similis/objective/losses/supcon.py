@@ -16,7 +16,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B^2"),
+    cost=Cost(time="B^2 D", memory="B D"),
     paper="Khosla, Teterwak, Wang, Sarna, Tian, Isola, Maschinot, Liu, Krishnan: "
     "Supervised Contrastive Learning, NeurIPS 2020",
     network="ResNet-50, 128",
@@ -51,6 +51,8 @@ def supcon(
         temperature: T, 0.1 in the paper.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
+
+    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
 
     When to use: class-balanced batches, the larger the better; a steady choice without a miner, and
     the natural one for graded similarity.

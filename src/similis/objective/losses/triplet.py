@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
+from similis.objective.all_triplets import all_triplets
 from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, angle_cosine
 from similis.objective.reductions import Term, count, softplus, total
 from similis.objective.references import References
 from similis.objective.tile import Tile
+from similis.objective.tiling import streams
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
@@ -27,7 +29,9 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
     family="triplet",
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), euclid (distance)",
     input="either",
-    cost=Cost(time="B^2 D + B^2 n, n positives of an anchor", memory="B^2 n"),
+    cost=Cost(
+        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)", memory="B D"
+    ),
     paper="Schroff, Kalenichenko, Philbin: FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015",
     network="Inception (NN2), 128",
     weight="P: the number of active triplets that use the pair",
@@ -82,6 +86,9 @@ def triplet(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
+    Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or directed: n in the place
+    of log n); in tiles, so no matrix of similarities is held.
+
     When to use: with a miner (``semi_hard``, ``distance_weighted``) and class-balanced batches; most
     triplets of a trained network are satisfied and silent.
 
@@ -108,6 +115,8 @@ def triplet(
 
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
+    if not smooth and not direction and streams():
+        return reduced(p, *all_triplets(p, geometry, alpha), reduction)
     index, real = p.positives()
     near = p.at(index)
     norms = () if near.norms is None else (near.norms,)

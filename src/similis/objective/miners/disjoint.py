@@ -18,6 +18,7 @@ SIAMESE = (
     returns="triplets",
     paper="Wang, Song, Leung, Rosenberg, Wang, Philbin, Chen, Wu: Learning Fine-Grained Image Similarity with Deep "
     "Ranking, CVPR 2014",
+    joint=True,
 )
 def disjoint(
     similarity: Tensor,
@@ -62,7 +63,7 @@ def disjoint(
     return Triplets(table[:, 0], table[:, 1], table[:, 2])
 
 
-@register_miner(returns="pairs", paper=SIAMESE)
+@register_miner(returns="pairs", paper=SIAMESE, joint=True)
 def disjoint_pairs(
     similarity: Tensor,
     positive: Tensor,

@@ -27,6 +27,7 @@ def distance_weighted(
     nearest_dist: float = 0.5,
     cutoff_dist: float = 1.4,
     generator: torch.Generator | None = None,
+    first: int = 0,
 ) -> Triplets:
     r"""One negative for each ordered positive pair, drawn evenly over distances instead of over samples.
 
@@ -47,6 +48,7 @@ def distance_weighted(
         nearest_dist: distances below it count as this one, which bounds the weight of the nearest.
         cutoff_dist: distance from which on a negative has no weight.
         generator: of the draws; None for a new one of seed 0, the same draw each call.
+        first: number of the first row among the anchors of all processes.
 
     Shapes: (B, M) three times -> three times (T,), one for each positive pair of an anchor that has
     negatives.
@@ -65,7 +67,7 @@ def distance_weighted(
     """
     chances = probabilities(similarity, negative, dim, nearest_dist, cutoff_dist)
     anchors, positives = pair_list(positive & negative.any(1)[:, None])
-    return Triplets(anchors, positives, draw(chances, anchors, seeded(generator)))
+    return Triplets(anchors, positives, draw(chances, anchors, seeded(generator), first))
 
 
 def log_weight(distance: Tensor, dim: int) -> Tensor:

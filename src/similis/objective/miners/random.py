@@ -20,6 +20,7 @@ def random(
     negative: Tensor,
     *,
     generator: torch.Generator | None = None,
+    first: int = 0,
 ) -> Triplets:
     """One triplet for each anchor that has both sets: a uniform positive and a uniform negative.
 
@@ -28,6 +29,7 @@ def random(
         positive: (B, M), true for the positives of each row, self left out.
         negative: (B, M), true for its negatives.
         generator: of the draws, on the processor; None for a new one of seed 0, the same draw each call.
+        first: number of the first row among the anchors of all processes.
 
     Shapes: (B, M) three times -> three times (T,), T at most B, in the order of the anchors.
 
@@ -41,4 +43,4 @@ def random(
     """
     source = seeded(generator)
     anchors = (positive.any(1) & negative.any(1)).nonzero()[:, 0]
-    return Triplets(anchors, draw(positive, anchors, source), draw(negative, anchors, source))
+    return Triplets(anchors, draw(positive, anchors, source, first), draw(negative, anchors, source, first))

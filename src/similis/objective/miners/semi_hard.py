@@ -26,6 +26,7 @@ def semi_hard(
     *,
     missing: Missing = "skip",
     generator: torch.Generator | None = None,
+    first: int = 0,
 ) -> Triplets:
     r"""For each ordered positive pair the nearest of the negatives that are farther than the positive.
 
@@ -42,6 +43,7 @@ def semi_hard(
         missing: for a pair without such a negative: ``skip`` it, take the ``easiest`` (farthest)
             negative, or a ``random`` one.
         generator: for ``missing="random"``; None for a new one of seed 0, the same draw each call.
+        first: number of the first row among the anchors of all processes.
 
     Shapes: (B, M) three times -> three times (T,), at most one for each positive pair.
 
@@ -67,5 +69,5 @@ def semi_hard(
     if missing == "easiest":
         negatives[none] = first_largest(-similarity, negative)[rows]
     else:
-        negatives[none] = draw(negative, rows, seeded(generator))
+        negatives[none] = draw(negative, rows, seeded(generator), first)
     return Triplets(anchors, positives, negatives)

@@ -16,7 +16,7 @@ from similis.registry import Cost, register_regulariser
 
 @register_regulariser(
     paper="Roth, Vinyals, Akata: Integrating Language Guidance into Vision-based Deep Metric Learning, CVPR 2022",
-    cost=Cost(time="B^2 D", memory="B^2 + C^2"),
+    cost=Cost(time="B^2 D", memory="B D + C^2"),
 )
 def language(
     embeddings: Tensor,

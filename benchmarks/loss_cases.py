@@ -1,0 +1,190 @@
+"""What ``benchmarks.losses`` measures: one step (forward and backward) of ours, of the peer, of the bare program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from similis.objective.memory import WithMemory
+from similis.objective.module import loss
+from similis.training.gradient_cache import cached_backward
+
+Step = Callable[[], Any]
+
+# name: (loss, options, the peer's class, its arguments, the largest batch that the peer gets through here)
+PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], int]] = {
+    "triplet": ("triplet", {"geometry": "euclid", "margin": 0.1}, "TripletMarginLoss", {"margin": 0.1}, 1024),
+    "nt_xent": ("nt_xent", {"temperature": 0.1}, "NTXentLoss", {"temperature": 0.1}, 512),
+    "lifted song": ("lifted", {"form": "song", "sphere": True}, "LiftedStructureLoss", {}, 512),
+    "lifted generalised": (
+        "lifted",
+        {"form": "generalised", "sphere": True},
+        "GeneralizedLiftedStructureLoss",
+        {},
+        2048,
+    ),
+    "contrastive": (
+        "contrastive",
+        {"geometry": "euclid", "margin": 1.0},
+        "ContrastiveLoss",
+        {"pos_margin": 0, "neg_margin": 1},
+        2048,
+    ),
+    "multi_similarity": ("multi_similarity", {"mined": False}, "MultiSimilarityLoss", {}, 2048),
+    "supcon": ("supcon", {"temperature": 0.1}, "SupConLoss", {"temperature": 0.1}, 2048),
+    "circle": ("circle", {"scale": 80.0, "margin_cos": 0.4}, "CircleLoss", {"m": 0.4, "gamma": 80}, 2048),
+    "nca": ("nca", {"sphere": True}, "NCALoss", {}, 2048),
+    "margin": ("margin", {"learnable": False}, "MarginLoss", {}, 1024),
+    "smooth_ap": ("smooth_ap", {}, "SmoothAPLoss", {}, 512),
+}
+PROXIES: dict[str, dict[str, Any]] = {
+    "softmax": {},
+    "normface": {},
+    "arcface": {},
+    "cosface": {},
+    "subcenter_arcface": {"centers": 2},
+    "proxy_nca": {},
+    "proxy_nca_pp": {},
+    "soft_triple": {"centers": 2},
+    "proxy_anchor": {},
+    "proxy_gml": {"subproxies": 1, "neighbors": 20, "regularisation": 0.0},
+}
+ONE_PASS: dict[str, tuple[str, dict[str, Any]]] = {
+    "contrastive": ("contrastive", {}),
+    "lifted generalised": ("lifted", {"form": "generalised"}),
+    "lifted song": ("lifted", {"form": "song"}),
+    "nca": ("nca", {"sphere": True}),
+    "npair": ("npair", {"sphere": True}),
+    "nt_xent": ("nt_xent", {}),
+    "supcon": ("supcon", {}),
+    "circle": ("circle", {}),
+    "margin": ("margin", {}),
+    "multi_similarity unmined": ("multi_similarity", {"mined": False}),
+}
+TWO_PASS: dict[str, tuple[str, dict[str, Any]]] = {
+    "multi_similarity": ("multi_similarity", {}),
+    "lifted deepmetric": ("lifted", {"form": "deepmetric"}),
+}
+OWN_LAW: dict[str, tuple[str, dict[str, Any]]] = {
+    "triplet": ("triplet", {}),
+    "smooth_ap": ("smooth_ap", {}),
+    "recall_at_k": ("recall_at_k", {}),
+}
+
+
+def batch(size: int, dim: int, of_a_class: int = 4) -> tuple[Tensor, Tensor]:
+    """Unit vectors in random order of their classes."""
+    generator = torch.Generator().manual_seed(0)
+    x = nn.functional.normalize(torch.randn(size, dim, generator=generator))
+    return x, (torch.arange(size) // of_a_class)[torch.randperm(size, generator=generator)]
+
+
+def step_of(made: Callable[[Tensor, Tensor], Tensor], size: int, dim: int) -> Step:
+    """Forward and backward of a loss over a batch."""
+    x, labels = batch(size, dim)
+
+    def step() -> Tensor:
+        own = x.clone().requires_grad_()
+        value = made(own, labels)
+        value.backward()
+        return value.detach()
+
+    return step
+
+
+def ours(name: str, options: dict[str, Any], size: int, dim: int) -> Step:
+    """Our step; a small one is made first, for what PyTorch loads when it is first used."""
+    made = loss(name, num_classes=size // 4, dim=dim, **options)
+    step_of(made, 32, dim)()
+    return step_of(made, size, dim)
+
+
+def peers(name: str, arguments: dict[str, Any], size: int, dim: int) -> Step:
+    """The peer's step."""
+    from pytorch_metric_learning import losses
+
+    made = getattr(losses, name)(**arguments)
+    step_of(made, 32, dim)()
+    return step_of(made, size, dim)
+
+
+def over_classes(name: str, classes: int, dim: int, size: int, options: dict[str, Any]) -> Step:
+    """A step of a loss with class vectors."""
+    made = loss(name, num_classes=classes, dim=dim, **options)
+    x, labels = batch(size, dim)
+    labels = labels * (classes // len(labels))
+    loss(name, num_classes=64, dim=dim, **options)(x[:8].clone().requires_grad_(), torch.arange(8)).backward()
+
+    def step() -> nn.Module:
+        made(x.clone().requires_grad_(), labels).backward()
+        return made
+
+    return step
+
+
+def bare(size: int, dim: int, tile: int = 512) -> Step:
+    """The least that a pair loss can do in tiles: product, exponential; product again, two gradient products."""
+    x, _ = batch(size, dim)
+    starts = range(0, size, tile)
+
+    def step() -> Tensor:
+        sums, gradient = torch.zeros(size), torch.zeros_like(x)
+        for i in starts:
+            for j in starts:
+                sums[i : i + tile] += (x[i : i + tile] @ x[j : j + tile].T).exp_().sum(1)
+        for i in starts:
+            for j in starts:
+                weight = (x[i : i + tile] @ x[j : j + tile].T).div_(sums[i : i + tile, None])
+                gradient[i : i + tile].addmm_(weight, x[j : j + tile])
+                gradient[j : j + tile].addmm_(weight.T, x[i : i + tile])
+        return gradient
+
+    return step
+
+
+def network() -> nn.Module:
+    """A small convolutional embedder without batch norm; nearly all of its memory are activations."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, stride=4), nn.ReLU(), nn.Flatten(),
+        nn.Linear(16 * 8 * 8, 64),
+    )  # fmt: skip
+
+
+def cached(images: int, chunk: int) -> Step:
+    """A step of supervised contrast over many images with the activations of ``chunk`` of them."""
+    model, criterion = network(), loss("supcon")
+    pictures = torch.rand(images, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(images) // 4
+    criterion(model(pictures[:8]), labels[:8]).backward()
+
+    def step() -> nn.Module:
+        if chunk:
+            cached_backward(model, pictures, lambda e: criterion(e, labels), chunk=chunk, seeds=(0,))
+        else:
+            criterion(model(pictures), labels).backward()
+        return model
+
+    return step
+
+
+def remembered(capacity: int, dim: int, size: int) -> Step:
+    """A step with a full cross-batch memory."""
+    made = WithMemory(loss("supcon"), capacity=capacity, dim=dim)
+    x, labels = batch(size, dim)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        made.vectors.normal_(generator=generator)
+        made.labels.random_(0, 1000, generator=generator)
+        made.seen += capacity
+    made.batches += 1
+
+    def step() -> nn.Module:
+        for _ in range(2):
+            made(x.clone().requires_grad_(), labels).backward()
+        return made
+
+    return step

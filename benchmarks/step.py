@@ -1,0 +1,110 @@
+"""A training step of our loop against the same work written by hand: ``python -m benchmarks.step``.
+
+Both sides take the same batches, already loaded; the same network, loss and optimiser; clip; and write nothing.
+What ours adds is the loop itself: rates, seeds, reports. Target: at most 1.05 of the time by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+import similis
+from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
+from similis.model.build import build_embedder
+from similis.training.loop import Progress, Task, train
+from similis.training.optimisers import Rates, build_optimiser, parameter_groups
+from similis.training.schedules import Schedule
+from similis.values import Batch
+
+STEPS, CLASSES = 4, 50
+TARGET = 1.05
+
+
+class Row(NamedTuple):
+    """One case: network, pixels, batch, loss."""
+
+    backbone: str
+    size: int
+    batch: int
+    loss: str
+
+
+ROWS = {
+    "small_conv-32-proxy_anchor": Row("small_conv", 32, 64, "proxy_anchor"),
+    "small_conv-32-multi_similarity": Row("small_conv", 32, 64, "multi_similarity"),
+    "lite0-96-proxy_anchor": Row("tf_efficientnet_lite0", 96, 50, "proxy_anchor"),
+}
+
+
+def batches(row: Row) -> list[Batch]:
+    """Random images with five of each class."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for _ in range(STEPS):
+        images = torch.randn(row.batch, 3, row.size, row.size, generator=generator)
+        labels = torch.randperm(CLASSES, generator=generator)[: row.batch // 5 + 1].repeat_interleave(5)[: row.batch]
+        made.append(Batch(images.contiguous(memory_format=torch.channels_last), labels, torch.arange(row.batch)))
+    return made
+
+
+def parts(row: Row) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
+    """Network, loss and optimiser, the same for both sides."""
+    model = build_embedder(backbone=row.backbone, weights=None, dim=128, freeze_batch_norm=True, image_size=row.size)
+    model.to(memory_format=torch.channels_last)
+    loss = similis.loss(row.loss, num_classes=CLASSES, dim=128)
+    rates = Rates(loss_multiplier=loss.lr_multiplier)
+    return model, loss, build_optimiser(parameter_groups(model, model.head_parameters, loss, rates), rates)
+
+
+def ours(row: Row, given: list[Batch]) -> Callable[[], object]:
+    """The loop of the package over the batches."""
+    model, loss, optimiser = parts(row)
+    task = Task(model, loss, optimiser, Schedule("constant", 0, 1, 1.0), STEPS, STEPS, seed=0, clip_value=10.0)
+
+    def once(epoch: int, start: int) -> Iterator[Batch]:  # noqa: ARG001
+        return iter(given[start:])
+
+    return lambda: train(task, once, Progress(), after_step=lambda _: None, after_epoch=lambda _: True, epochs=1)
+
+
+def by_hand(row: Row, given: list[Batch]) -> Callable[[], object]:
+    """The loop that one writes without a package."""
+    model, loss, optimiser = parts(row)
+    parameters = [*model.parameters(), *loss.parameters()]
+
+    def loop() -> None:
+        model.train()
+        for images, labels, _ in given:
+            optimiser.zero_grad()
+            value = loss(model(images), labels)
+            value.backward()
+            nn.utils.clip_grad_value_(parameters, 10.0)
+            optimiser.step()
+
+    return loop
+
+
+def main() -> None:
+    """Measure every row, print a table, say whether the target is met."""
+    asked = arguments(__doc__ or "", list(ROWS))
+    figures = {}
+    for name, row in ROWS.items():
+        if asked.only in (None, name):
+            given = batches(row)
+            seconds = alternate({"ours": ours(row, given), "by hand": by_hand(row, given)}, asked.rounds)
+            figures[name] = {
+                "ours, ms": 1000 * median(seconds["ours"]) / STEPS,
+                "by hand, ms": 1000 * median(seconds["by hand"]) / STEPS,
+                "ratio": median_ratio(seconds, "ours", "by hand"),
+            }
+    rows = [[name, *values.values(), "yes" if values["ratio"] <= TARGET else "no"] for name, values in figures.items()]
+    print_table("time of a step", ["row", "ours, ms", "by hand, ms", "ratio", f"<= {TARGET}"], rows)
+    write_json(asked.json, "python -m benchmarks.step", figures)
+
+
+if __name__ == "__main__":
+    main()

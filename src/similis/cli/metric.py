@@ -1,0 +1,93 @@
+"""``similis metric TABLE --label COLUMN``: which columns make rows similar, with numbers and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from similis.sklearn.estimator import MetricLearner
+    from similis.sklearn.report import Accuracy, Table
+
+
+def metric(
+    *,
+    table: Annotated[str, typer.Argument(help="A .csv or .tsv file with a header line.")],
+    label: Annotated[str, typer.Option(help="The column that names the class of each row.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the report.")] = Path("metric"),
+    objective: Annotated[str, typer.Option(help="nca, lmnn, mcml, constraints, whitening, or a loss.")] = "nca",
+    components: Annotated[int | None, typer.Option(help="Rank of the metric; all columns if left out.")] = None,
+    kernel: Annotated[str, typer.Option(help="linear, rbf or poly.")] = "linear",
+    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+) -> None:
+    """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
+    from similis.cli.screen import console, show_table
+    from similis.data.readers.delimited import read_columns
+    from similis.sklearn.estimator import MetricLearner
+    from similis.sklearn.report import accuracies, table_of
+
+    rows = table_of(read_columns(table), label)
+    learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
+    found = accuracies(rows, learner, seed)
+    learner.fit(rows.values, list(rows.labels))
+    shares = shares_of(learner, rows)
+    write_report(output, rows, learner, found, shares)
+    title = f"{len(rows.labels)} rows, {len(rows.columns)} columns, {len(set(rows.labels))} classes"
+    names = {"before": "columns of unit variance", "after": f"learned ({objective})"}
+    show_table(title, ("metric", "3 nearest neighbours, %"), [(names[key], str(value)) for key, value in found.items()])
+    if shares:
+        top = [(name, f"{100 * share:.1f}") for name, share in list(shares.items())[:10]]
+        show_table("columns that matter most", ("column", "share, %"), top)
+    if rows.left_out:
+        console().print(f"left out, not numbers: {', '.join(rows.left_out)}", markup=False)
+    console().print(f"report: {output / 'report.md'}", markup=False)
+
+
+def shares_of(learner: MetricLearner, rows: Table) -> dict[str, float]:
+    """Column -> share, largest first; nothing with a kernel, which mixes the columns."""
+    if learner.kernel != "linear":
+        return {}
+    order = sorted(zip(rows.columns, learner.importances_.tolist(), strict=True), key=lambda item: -item[1])
+    return dict(order)
+
+
+def write_report(
+    folder: Path, rows: Table, learner: MetricLearner, found: dict[str, Accuracy], shares: dict[str, float]
+) -> None:
+    """Pictures, the matrix as a table, and one page of text."""
+    import csv
+
+    from similis.figures.metric import draw_importances, draw_map, draw_matrix, save
+    from similis.sklearn.report import flat_map
+
+    folder.mkdir(parents=True, exist_ok=True)
+    points = flat_map(learner.transform(rows.values))
+    save(draw_map(points, rows.labels, title="Rows under the learned metric"), folder / "map.png")
+    lines = [
+        "# A metric for the table", "",
+        f"{len(rows.labels)} rows, {len(rows.columns)} columns, {len(set(rows.labels))} classes; "
+        f"objective `{learner.objective}`, {learner.n_iter_} steps.", "",
+        "| metric | 3 nearest neighbours, % (95% interval) |", "|---|---|",
+        f"| columns of unit variance | {found['before']} |", f"| learned | {found['after']} |", "",
+        "Accuracy is cross-validated: a row is never judged by a metric that has seen it.", "",
+        "![map](map.png)", "",
+    ]  # fmt: skip
+    if shares:
+        deviations = learner.variances_**0.5
+        unit_free = learner.metric_ * deviations[:, None] * deviations[None, :]
+        title = "The matrix of the metric, columns in standard deviations"
+        save(draw_matrix(unit_free, rows.columns, title=title), folder / "matrix.png")
+        save(draw_importances(shares), folder / "importances.png")
+        with (folder / "matrix.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [["", *rows.columns], *([n, *r] for n, r in zip(rows.columns, learner.metric_.tolist(), strict=True))]
+            )
+        lines += ["![columns](importances.png)", "", "![matrix](matrix.png)", "", "| column | share, % |", "|---|---|"]
+        lines += [f"| {name} | {100 * share:.2f} |" for name, share in shares.items()]
+        lines += ["", "A share is the mean squared distance of rows that differ in that column only. Columns that say",
+                  "the same share their weight. `matrix.csv` holds the matrix on the raw columns."]  # fmt: skip
+    if rows.left_out:
+        lines += ["", f"Left out, because not all cells are numbers: {', '.join(rows.left_out)}."]
+    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,46 @@
+"""``similis search RUN QUERY``: the images most like a picture, by the model of a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def search(
+    *,
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of runs with one finished.")],
+    query: Annotated[Path, typer.Argument(help="An image file.")],
+    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 8,
+    sheet: Annotated[Path, typer.Option(help="Where the picture of the answer goes.")] = Path("search.png"),
+    gallery: Annotated[str | None, typer.Option(help="Search here. [the images of the run]")] = None,
+    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+) -> None:
+    """Find the images most like a picture; a copy of the picture itself is left out."""
+    from similis.cli.screen import console, show_table
+    from similis.run.finished import finished
+    from similis.run.gallery import find, open_gallery
+    from similis.run.machine import Machine
+
+    result = finished(run)
+    opened = open_gallery(result, Machine(workers=workers, data_root=root), gallery)
+    found = find(opened, query, k)
+    near = [
+        (row, alike)
+        for row, alike in zip(found.index[0].tolist(), found.similarity[0].tolist(), strict=True)
+        if row >= 0
+    ]
+    names, paths = opened.manifest.values("class_name"), opened.manifest.values("path")
+    rows = [(str(n + 1), f"{alike:.4f}", str(names[row]), str(paths[row])) for n, (row, alike) in enumerate(near)]
+    show_table(f"{query.name} among {len(opened.manifest)} images", ("rank", "similarity", "class", "image"), rows)
+    from similis.cli.train_pictures import SIDE, thumbnail
+    from similis.data.images import prepare
+    from similis.figures.sheet import Tile, draw_sheet
+
+    tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
+    tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in near]
+    sheet.parent.mkdir(parents=True, exist_ok=True)
+    draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it").savefig(sheet)
+    console().print(f"sheet  {sheet}", markup=False, soft_wrap=True)

@@ -1,0 +1,90 @@
+"""``similis tournament plan | run | report | add``: a fair comparison from a plan file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
+FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
+Workers = Annotated[int, typer.Option(help="Processes that work side by side.")]
+Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
+
+
+def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
+    """Check a plan and show what it will cost, before anything is run."""
+    from similis.cli.screen import console, show_table
+    from similis.study.cost import described, plan_cost
+    from similis.study.reading import read_plan
+    from similis.study.spaces import space_of
+
+    read = read_plan(file)
+    rows = [
+        (each.title, each.loss, each.start or "defaults", ", ".join(space_of(each, read.search)) or "nothing to search")
+        for each in read.contestants
+    ]
+    show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
+    show_table("cost, at most", ("what", "how much"), described(plan_cost(read, data_root=root), workers))
+    if read.terms.data.protocol == "default":
+        console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
+
+
+def run(
+    *,
+    file: PlanFile,
+    folder: Annotated[Path | None, typer.Option(help="Where to keep it; tournaments/NAME if not given.")] = None,
+    workers: Workers = 1,
+    only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
+    root: Root = None,
+) -> None:
+    """Run a plan, or go on with it; then write its report."""
+    from similis.cli.screen import console
+    from similis.study.reading import read_plan
+    from similis.study.report import write_report
+    from similis.study.tournament import run_tournament
+
+    read = read_plan(file)
+    done = run_tournament(read, folder or Path("tournaments") / read.name, workers=workers, only=only, data_root=root)
+    for path in write_report(done):
+        console().print(str(path), markup=False, soft_wrap=True)
+
+
+def report(
+    *,
+    folder: FolderPath,
+    out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
+    times: Annotated[bool, typer.Option(help="Tell times and memory.")] = True,
+    photos: Annotated[bool, typer.Option(help="Show example photos of classes.")] = True,
+    root: Root = None,
+) -> None:
+    """Write the report of a tournament again from its records."""
+    from similis.cli.screen import console
+    from similis.study.report import write_report
+    from similis.study.tournament import Folder
+
+    for path in write_report(Folder(folder, root), out=out, times=times, photos=photos):
+        console().print(str(path), markup=False, soft_wrap=True)
+
+
+def add(
+    *,
+    folder: FolderPath,
+    losses: Annotated[list[str] | None, typer.Argument(help="Losses to add as contestants.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Take finished results from this tournament's folder.")] = None,
+    workers: Workers = 1,
+    root: Root = None,
+) -> None:
+    """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
+    from similis.cli.screen import console
+    from similis.study.report import write_report
+    from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+
+    if results is not None:
+        console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
+    if losses:
+        grown = add_contestants(folder, losses)
+        run_tournament(grown, folder, workers=workers, data_root=root)
+    for path in write_report(Folder(folder, root)):
+        console().print(str(path), markup=False, soft_wrap=True)

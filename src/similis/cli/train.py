@@ -1,0 +1,120 @@
+"""``similis train SOURCE``: from photos, or a specification, to a trained model with its numbers and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from similis.run.result import RunResult
+
+INTERRUPTED = 130  # what shells give for Ctrl-C
+
+
+def train(
+    *,
+    source: Annotated[
+        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a known name, or run.yaml.")
+    ],
+    loss: Annotated[str | None, typer.Option(help="A loss; the verb `losses` lists them. [proxy_anchor]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images; 0 only evaluates. [10]")] = None,
+    size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own]")] = None,
+    dim: Annotated[int | None, typer.Option(help="Embedding size. [512]")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="small_conv, googlenet, ... or a timm name. [tf_efficientnet_lite0]")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="pretrained, a file, or none. [pretrained]")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [0.0001]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run. [0]")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="fixed-validation, cross-validation, default. [fixed-validation]")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE"),
+    ] = None,
+    allow_counts: Annotated[
+        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
+    ] = False,
+    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
+    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
+    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
+) -> None:
+    """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
+    from similis.cli.screen import console
+    from similis.cli.train_display import Display
+    from similis.cli.train_spec import Asked, asked_spec
+    from similis.run.machine import Machine
+    from similis.run.run import run
+
+    machine = Machine(root=runs, workers=workers, cache_bytes=int(cache_gb * 2**30), data_root=root)
+    asked = Asked(
+        loss=loss, epochs=epochs, size=size, dim=dim, backbone=backbone, weights=weights, batch=batch, lr=lr, seed=seed,
+        protocol=protocol, allow_counts=allow_counts or None, settings=tuple(set_ or ()),
+    )  # fmt: skip
+    spec = asked_spec(source, asked, machine)
+    try:
+        with Display() as display:
+            result = run(spec, machine, display)
+    except KeyboardInterrupt:
+        console().print("\nstopped; the same command goes on from the last checkpoint", markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    report(result)
+    if pictures:
+        draw(result, machine)
+
+
+def report(result: RunResult) -> None:
+    """The table of a result and where its files are."""
+    from similis.cli.screen import console, show_table
+
+    show_table(result.spec.objective.loss, ("what", "value"), lines(result))
+    console().print(f"run folder  {result.folder}", markup=False, soft_wrap=True)
+
+
+def lines(result: RunResult) -> list[tuple[str, str]]:
+    """Everything that must stand beside the numbers, then the numbers."""
+    m, facts = result.spec.model, result.facts
+    seen = facts["preprocessing"]
+    weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
+    stated = [
+        ("data", result.spec.data.source),
+        ("network", m.backbone + (", head only" if m.trains == "head" else "")),
+        ("weights", weights),
+        ("pooling", m.pooling),
+        ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
+        ("embedding size", str(m.dim)),
+        ("images", ", ".join(f"{part} {facts['images'][part]}" for part in ("train", "validation", "test"))),
+        ("protocol", result.spec.data.protocol),
+        ("selected on", result.selected_on),
+        ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
+        ("seed", str(result.spec.seed)),
+    ]
+    stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
+    stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
+    return [*stated, ("test MAP@R", percent(result.test["map@r"]))] if result.test else stated
+
+
+def percent(value: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * value:.2f} %"
+
+
+def draw(result: RunResult, machine: object) -> None:
+    """The pictures, unless they are there; without matplotlib, one line says what brings them."""
+    from similis.cli.screen import console
+    from similis.cli.train_pictures import draw_pictures
+    from similis.run.machine import Machine
+    from similis.values import MissingExtraError
+
+    try:
+        made = draw_pictures(result, machine if isinstance(machine, Machine) else Machine())
+    except MissingExtraError as missing:
+        console().print(f"no pictures: {missing}", markup=False)
+        return
+    console().print(f"pictures    {', '.join(path.name for path in made)}", markup=False, soft_wrap=True)

@@ -1,0 +1,81 @@
+"""The pictures that a run leaves in its folder: curves, a contact sheet, a map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from similis.data.images import prepare
+from similis.data.manifest import Manifest
+from similis.figures.curves import curves_of, draw_curves
+from similis.figures.map import draw_map
+from similis.figures.sheet import Pixels, Tile, draw_sheet
+from similis.run.machine import Machine
+from similis.run.parts import open_source
+from similis.run.result import RunResult
+from similis.training.checkpoint import read_tensors
+from similis.training.folder import RunFolder
+
+ROWS, COLUMNS, SIDE = 10, 8, 112
+
+
+def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
+    """Write ``curves.png``, ``sheet.png`` and ``map.png`` as far as the run has what they show; not twice.
+
+    Args:
+        result: a finished run.
+        machine: where known data sets are.
+    """
+    wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test), "map.png": bool(result.test)}
+    paths = [result.folder / name for name, wish in wanted.items() if wish]
+    missing = [path for path in paths if not path.exists()]
+    if not missing:
+        return paths
+    name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
+    manifest = open_source(result.spec, machine).manifest if result.test else None
+    for path in missing:
+        if path.name == "curves.png":
+            draw_run_curves(result, path, name)
+        elif manifest is not None:
+            (draw_run_sheet if path.name == "sheet.png" else draw_run_map)(result, manifest, path, name)
+    return paths
+
+
+def draw_run_curves(result: RunResult, path: Path, name: str) -> None:
+    """Loss of all stages, recall of the classes that chose."""
+    words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
+    curves = curves_of(RunFolder(result.folder).records())
+    draw_curves(curves, chosen=result.epochs, measured_on=words, title=name).savefig(path)
+
+
+def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
+    """Queries spread evenly over the test images with their nearest neighbours."""
+    scores = result.scores()
+    labels, names = manifest.labels, manifest.values("class_name")
+    chosen = torch.linspace(0, len(scores["ids"]) - 1, min(ROWS, len(scores["ids"]))).round().long()
+    rows = []
+    for query in chosen.tolist():
+        own = int(scores["ids"][query])
+        row = [Tile(thumbnail(manifest, own), str(names[own]))]
+        near, alike = scores["neighbors"][query].tolist(), scores["similarity"][query].tolist()
+        for other, similarity in zip(near[:COLUMNS], alike[:COLUMNS], strict=True):
+            if similarity > float("-inf"):
+                caption = f"{similarity:.3f}\n{names[other]}"
+                row.append(Tile(thumbnail(manifest, other), caption, bool(labels[other] == labels[own])))
+        rows.append(row)
+    title = f"{name}: test queries (left) and their neighbours, R@1 {100 * result.test['recall@1']:.1f} %"
+    draw_sheet(rows, side=SIDE, title=title).savefig(path)
+
+
+def draw_run_map(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
+    """The test images in the plane."""
+    found, _ = read_tensors(result.folder / "embeddings.safetensors")
+    names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
+    title = f"{name}: test images, seen along two principal directions"
+    draw_map(found["vectors"], found["labels"], names=names, title=title).savefig(path)
+
+
+def thumbnail(manifest: Manifest, row: int) -> Pixels:
+    """A small picture of a row, of its own shape."""
+    return prepare(manifest.read_bytes(row), resize=SIDE)

@@ -1,0 +1,156 @@
+"""From the words of ``similis train`` to a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from similis.registry import losses
+from similis.run.machine import Machine
+from similis.run.parts import open_source
+from similis.run.spec import ObjectiveSpec, RunSpec, changed, parse_spec
+from similis.values import UserError
+
+FILES = (".yaml", ".yml", ".json")
+LEAST = 2  # validation classes
+SCRATCH = ("small_conv",)  # networks without published weights
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line; None where nothing was."""
+
+    loss: str | None = None
+    epochs: int | None = None
+    size: int | None = None
+    dim: int | None = None
+    backbone: str | None = None
+    weights: str | None = None
+    batch: int | None = None
+    lr: float | None = None
+    seed: int | None = None
+    protocol: str | None = None
+    allow_counts: bool | None = None
+    settings: tuple[str, ...] = ()
+
+    def keys(self) -> dict[str, Any]:
+        """Dotted keys of the specification with the values asked for."""
+        named: dict[str, Any] = {
+            "objective.loss": self.loss,
+            "training.epochs": self.epochs,
+            "model.image_size": self.size,
+            "model.dim": self.dim,
+            "model.backbone": self.backbone,
+            "model.weights": self.weights,
+            "training.batch_size": self.batch,
+            "training.lr": self.lr,
+            "seed": self.seed,
+            "data.protocol": self.protocol,
+            "data.allow_counts": self.allow_counts,
+        }
+        given = {key: value for key, value in named.items() if value is not None}
+        if self.weights in ("none", "null"):
+            given["model.weights"] = None
+        return given | settings(self.settings)
+
+
+def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
+    """The specification: a file's with the values asked for, or the defaults for a source of images.
+
+    Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
+    a network that starts from the seed trains its batch norm, two classes validate at least (within a single class
+    every neighbour is right), and a batch is no larger than the training images.
+
+    Args:
+        source: a file of a specification, or anything that the data room can open.
+        asked: the options.
+        machine: where known data sets are.
+    """
+    keys = asked.keys()
+    if Path(source).suffix in FILES:
+        return parse_spec(moved(changed(file_values(Path(source)), keys)))
+    values = moved(changed({"data": {"source": source}}, keys))
+    model = values.setdefault("model", {})
+    if model.get("backbone") in SCRATCH:
+        model.setdefault("weights", None)
+    if "weights" in model and model["weights"] is None:
+        model.setdefault("freeze_batch_norm", False)
+    spec = parse_spec(values)
+    return fitted(spec, keys, machine) if spec.training.epochs else spec
+
+
+def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+    """Validation share and batch size for small data, where they were not asked for."""
+    source = open_source(spec, machine)
+    labels, split = source.manifest.labels, source.split
+    validating = len(torch.unique(labels[split.validation]))
+    classes = len(torch.unique(labels[split.train])) + validating
+    if "data.validation_share" not in keys and validating == 1 and classes > LEAST:
+        spec = parse_spec(changed(spec.model_dump(mode="json"), {"data.validation_share": LEAST / classes}))
+        split = open_source(spec, machine).split
+    if "training.batch_size" in keys or len(split.train) >= spec.training.batch_size:
+        return spec
+    return parse_spec(changed(spec.model_dump(mode="json"), {"training.batch_size": len(split.train)}))
+
+
+def file_values(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file."""
+    if not path.exists():
+        raise UserError(f"there is no file {path}; `similis spec example` prints one to begin with")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds {type(values).__name__}; a specification is a mapping with data, model, ...")
+    return values
+
+
+def settings(words: tuple[str, ...]) -> dict[str, Any]:
+    """``key.path=value`` words as dotted keys; values are read as YAML.
+
+    Example:
+        >>> settings(("training.lr=1e-3", "model.weights=null", "objective.nested_sizes=[8, 16]"))
+        {'training.lr': 0.001, 'model.weights': None, 'objective.nested_sizes': [8, 16]}
+    """
+    found = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        if not sign or not key.strip():
+            raise UserError(f"--set takes key.path=value; given {word!r}, for example --set training.lr=0.001")
+        try:
+            found[key.strip()] = number_or(yaml.safe_load(value))
+        except yaml.YAMLError:
+            raise UserError(f"the value of --set {word!r} is not YAML; put it in quotes") from None
+    return found
+
+
+def number_or(value: Any) -> Any:
+    """A text like ``1e-3``, which YAML 1.1 reads as words for want of a dot, as the number it is."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def moved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of ``objective`` that are options of its loss, moved to ``objective.options``.
+
+    Example:
+        >>> moved({"objective": {"loss": "triplet", "margin": 0.2}})
+        {'objective': {'loss': 'triplet', 'options': {'margin': 0.2}}}
+    """
+    objective = values.get("objective")
+    if not isinstance(objective, dict):
+        return dict(values)
+    known = losses.get(objective.get("loss", ObjectiveSpec().loss)).options
+    short = {key: objective[key] for key in objective if key not in ObjectiveSpec.model_fields and key in known}
+    if not short:
+        return dict(values)
+    rest = {key: value for key, value in objective.items() if key not in short}
+    return {**values, "objective": {**rest, "options": {**rest.get("options", {}), **short}}}

@@ -1,0 +1,72 @@
+"""Batches from offline mining: positive pairs with hard negatives of both."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from similis.data.draws import generator_of
+from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler, shuffle
+from similis.values import UserError
+
+GROUP = 4  # an image, its positive, a negative of each
+
+
+@register_sampler
+def mined(
+    labels: Tensor, *, positives: Tensor, negatives: Tensor, batch_size: int, seed: int, epoch: int, nearest: int = 0
+) -> Tensor:
+    """Quadruples: an image, its mined positive, and for each of the two a negative from its list.
+
+    With ``nearest`` 1 these are the batches of lifted structure: random positive pairs, and the nearest
+    negative of either end. A longer list is sampled evenly: the single hardest is often a wrong label.
+
+    Args:
+        labels: (N,) class ids.
+        positives: (N,) row of a positive, -1 for none.
+        negatives: (N, K) rows of negatives, hardest first, -1 for none.
+        batch_size: B, a multiple of 4.
+        seed: of the run.
+        epoch: number of the epoch.
+        nearest: how many of the list are sampled from; 0 for all.
+
+    Shapes: (N,), (N,), (N, K) -> (floor(N / B), B).
+
+    When to use: with any loss that compares samples, when random negatives have become too easy.
+
+    Reference: Song, Xiang, Jegelka, Savarese: Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
+
+    Example:
+        >>> import torch
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> found = mined(labels, positives=torch.tensor([1, 0, 3, 2]), negatives=torch.tensor([[2], [3], [0], [1]]),
+        ...               batch_size=4, seed=0, epoch=0)
+        >>> labels[found[0]].bincount().tolist()
+        [2, 2]
+    """
+    if batch_size % GROUP:
+        raise UserError(
+            f"batch_size must be a multiple of {GROUP}, an image, its positive and two negatives; given {batch_size}"
+        )
+    batches = number_of_batches(len(labels), batch_size)
+    lists = negatives.numpy()[:, : nearest or None]
+    ends = positives.numpy()
+    useful = np.flatnonzero((ends >= 0) & (lists[:, 0] >= 0))
+    useful = useful[lists[ends[useful], 0] >= 0]
+    if not len(useful):
+        raise UserError("no image has both a positive and a negative; mine again, or train with balanced batches")
+    generator = generator_of(seed, SAMPLING, epoch)
+    wanted = batches * batch_size // GROUP
+    rounds = [shuffle(useful, generator) for _ in range(-(-wanted // len(useful)))]
+    anchors = np.concatenate(rounds)[:wanted]
+    rows = np.stack(
+        [anchors, ends[anchors], drawn(lists, anchors, generator), drawn(lists, ends[anchors], generator)], axis=1
+    )
+    return as_batches(rows.reshape(batches, batch_size))
+
+
+def drawn(lists: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """One entry of each row's list, evenly among those that are there (they stand first)."""
+    lengths = (lists[rows] >= 0).sum(axis=1)
+    places = np.minimum((generator.random(len(rows)) * lengths).astype(np.int64), lengths - 1)
+    return np.asarray(lists[rows, places])

@@ -1,0 +1,165 @@
+"""Questions to the other processes, by torch.distributed, with exact gradients.
+
+Every collective is differentiated as what it is: a linear map of the values of all processes. The
+gradient of a sum is a sum, that of a gather is a reduce-scatter. So the joined gradients are those
+of the sum over processes of what each calls ``backward`` on, whatever a loss does in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from similis.values import UserError
+
+# torch 2.13 renamed both and warns about the old names, which are all that torch 2.6 has
+_all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+class Collectives:
+    """The communicator of this process within an initialised process group.
+
+    Attributes:
+        rank: number of this process, from 0.
+        world: number of processes.
+        bytes: what this process has handed to each collective so far, padding included.
+
+    Args:
+        group: a process group; None for that of all processes.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        if not dist.is_initialized():
+            raise UserError(
+                "torch.distributed is not initialised in this process; start it by torchrun and call "
+                "torch.distributed.init_process_group, or use similis.engine.ranks"
+            )
+        self.group = group
+        self.rank = dist.get_rank(group)
+        self.world = dist.get_world_size(group)
+        self.bytes: Counter[str] = Counter()
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of ``value`` over all processes; its gradient is the sum of theirs."""
+        summed: Tensor = _Sum.apply(value, self)  # type: ignore[no-untyped-call]
+        return summed
+
+    def counts(self, rows: int) -> tuple[int, ...]:
+        """The number of rows that each process has, in the order of ranks."""
+        found = self._gathered(torch.tensor([rows], dtype=torch.int64, device=self._device))
+        return tuple(int(count) for count in found)
+
+    def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
+        """The rows (n, ...) of all processes in the order of ranks; n may differ, the rest of the shape not.
+
+        Args:
+            rows: of this process, with or without gradient, any type.
+            counts: from :meth:`counts`.
+        """
+        if len(counts) != self.world or counts[self.rank] != len(rows):
+            raise UserError(f"rank {self.rank} of {self.world} has {len(rows)} rows, but the counts say {counts}")
+        joined: Tensor = _Gather.apply(rows, self, counts)  # type: ignore[no-untyped-call]
+        return joined
+
+    def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
+        """The value of one process, without gradient; shape and type must be known to all."""
+        out = value.detach().clone().contiguous()
+        self.bytes["broadcast"] += size_of(out)
+        dist.broadcast(out, group=self.group, group_src=source)
+        return out
+
+    def average(self, values: Sequence[Tensor]) -> None:
+        """Replace each tensor by its mean over all processes; one message for each type."""
+        by_type: dict[torch.dtype, list[Tensor]] = {}
+        for value in values:
+            by_type.setdefault(value.dtype, []).append(value)
+        for same in by_type.values():
+            flat = torch.cat([value.reshape(-1) for value in same])
+            flat = self._summed(flat).div_(self.world)
+            for value, part in zip(same, torch.split(flat, [value.numel() for value in same]), strict=True):
+                value.copy_(part.view_as(value))
+
+    def barrier(self) -> None:
+        """Return when every process has come here."""
+        dist.barrier(self.group)
+
+    @property
+    def _device(self) -> torch.device:
+        return torch.device("cuda" if dist.get_backend(self.group) == "nccl" else "cpu")
+
+    def _summed(self, value: Tensor) -> Tensor:
+        out = value.detach().clone().contiguous()
+        self.bytes["sum"] += size_of(out)
+        dist.all_reduce(out, group=self.group)
+        return out
+
+    def _gathered(self, rows: Tensor) -> Tensor:
+        """Equal numbers of rows from every process, one after the other."""
+        out = rows.new_empty((self.world * len(rows), *rows.shape[1:]))
+        self.bytes["gather"] += size_of(rows)
+        _all_gather(out, rows.contiguous(), group=self.group)
+        return out
+
+    def _scattered(self, rows: Tensor) -> Tensor:
+        """Of equal blocks, one for each process, the sum over processes of this one's block."""
+        out = rows.new_empty((len(rows) // self.world, *rows.shape[1:]))
+        self.bytes["scatter"] += size_of(rows)
+        _reduce_scatter(out, rows.contiguous(), group=self.group)
+        return out
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, processes: Collectives) -> Tensor:
+        ctx.processes = processes
+        out = processes._summed(value)
+        if not out.is_floating_point():
+            ctx.mark_non_differentiable(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.processes._summed(gradients[0]), None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, processes: Collectives, counts: tuple[int, ...]) -> Tensor:
+        ctx.processes, ctx.counts = processes, counts
+        plain = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
+        joined = without_padding(processes._gathered(padded(plain, max(counts))), counts).to(rows.dtype)
+        if not rows.is_floating_point():
+            ctx.mark_non_differentiable(joined)
+        return joined
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        processes, counts = ctx.processes, ctx.counts
+        blocks = torch.cat([padded(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
+        return processes._scattered(blocks)[: counts[processes.rank]], None, None
+
+
+def padded(rows: Tensor, length: int) -> Tensor:
+    """Rows with zeros behind them up to a length."""
+    if len(rows) == length:
+        return rows
+    return torch.cat([rows, rows.new_zeros((length - len(rows), *rows.shape[1:]))])
+
+
+def without_padding(blocks: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """The first ``counts[r]`` rows of each of the equal blocks."""
+    if len(set(counts)) == 1:
+        return blocks
+    length = max(counts)
+    return torch.cat([blocks[r * length : r * length + count] for r, count in enumerate(counts)])
+
+
+def size_of(value: Tensor) -> int:
+    """Bytes of a tensor."""
+    return value.numel() * value.element_size()

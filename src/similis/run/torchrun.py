@@ -1,0 +1,25 @@
+"""``torchrun -m similis.run.torchrun run.yaml``: one run on the processes of torchrun, SLURM or Kubernetes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from similis.engine.ranks import group_of_environment
+from similis.run.machine import Machine
+from similis.run.ranks import run_here
+from similis.run.spec import read_spec
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the specification and run it as one of the processes that torchrun started."""
+    parser = argparse.ArgumentParser(prog="similis.run.torchrun", description=__doc__)
+    parser.add_argument("spec", type=Path, help="YAML or JSON specification")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs, seen by every process")
+    given = parser.parse_args(arguments)
+    with group_of_environment() as communicator:
+        run_here(communicator, read_spec(given.spec), Machine(root=given.runs))
+
+
+if __name__ == "__main__":
+    main()

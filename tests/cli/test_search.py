@@ -1,0 +1,91 @@
+"""``similis search``: the nearest images of a finished run, with the embeddings of the gallery kept."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from similis.run.finished import finished, trained_model
+from similis.run.gallery import copies, find, open_gallery
+from similis.run.machine import Machine
+from similis.training.checkpoint import read_tensors
+from similis.values import UserError
+from tests.cli.test_main import ended
+from tests.data.pictures import picture, write
+from tests.run.small import ran
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished run over a folder of pictures, in which kinds are told by nothing but their own bytes."""
+    root = tmp_path_factory.mktemp("search")
+    files = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(4)}
+    write(root / "photos", files)
+    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=6, training__epochs=1)
+
+
+def test_the_model_of_a_finished_run_makes_the_embeddings_that_it_left(done):
+    tensors, _ = read_tensors(done.folder / "embeddings.safetensors")
+    opened = open_gallery(done, Machine())
+    assert torch.equal(opened.vectors[tensors["ids"]], tensors["vectors"])
+    assert not trained_model(done).training
+
+
+def test_search_prints_the_nearest_and_writes_the_sheet(done, tmp_path, capsys):
+    query = tmp_path / "query.png"
+    query.write_bytes(picture(999))
+    sheet = tmp_path / "new" / "sheet.png"
+    assert ended(["search", str(done.folder), str(query), "-k", "5", "--sheet", str(sheet)]) == 0
+    rows = re.findall(r"^ ?(\d+) +(-?[\d.]+) +(kind\d) +(kind\d/\d.png)", capsys.readouterr().out, re.M)
+    assert [rank for rank, *_ in rows] == ["1", "2", "3", "4", "5"]
+    alike = [float(value) for _, value, *_ in rows]
+    assert alike == sorted(alike, reverse=True)
+    assert all(path.startswith(kind) for _, _, kind, path in rows)
+    assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_similarities_are_cosines_of_the_models_own_embeddings(done, tmp_path):
+    opened = open_gallery(done, Machine())
+    query = tmp_path / "query.png"
+    query.write_bytes(opened.manifest.read_bytes(7))
+    found = find(opened, query, 24)
+    vectors = torch.nn.functional.normalize(opened.vectors, dim=1)
+    expected = vectors @ vectors[7]
+    expected[7] = -torch.inf  # the very same file is no answer
+    order = expected.argsort(descending=True)
+    assert found.index[0, :23].tolist() == order[:23].tolist()
+    assert found.index[0, 23] == -1
+    assert torch.allclose(found.similarity[0, :23], expected[order][:23], atol=1e-5)
+
+
+def test_a_copy_is_known_by_its_bytes(done):
+    manifest = open_gallery(done, Machine()).manifest
+    data = manifest.read_bytes(3)
+    assert [row for row, same in enumerate(copies(manifest, data)) if same] == [3]
+    assert not any(copies(manifest, data[:-1] + b"\x00"))
+
+
+def test_the_gallery_is_embedded_once_for_each_set_of_images(done, tmp_path):
+    open_gallery(done, Machine())
+    (kept,) = (done.folder / "galleries").iterdir()
+    stamp = kept.stat().st_mtime_ns
+    open_gallery(done, Machine())
+    assert kept.stat().st_mtime_ns == stamp
+    other = write(tmp_path / "other", {"a/1.png": picture(1), "b/2.png": picture(2)})
+    assert len(open_gallery(done, Machine(), str(other)).vectors) == 2
+    assert len(list((done.folder / "galleries").iterdir())) == 2
+
+
+def test_a_folder_that_is_no_finished_run_is_answered_with_what_to_do(done, tmp_path, capsys):
+    assert finished(done.folder.parent).address == done.address  # a folder with a single run means that run
+    for name in ("a", "b"):
+        write(tmp_path / "two" / name, {"result.json": b"{}"})
+    with pytest.raises(UserError, match="holds the runs a, b: name one"):
+        finished(tmp_path / "two")
+    (tmp_path / "spec.json").write_text("{}")
+    with pytest.raises(UserError, match="not finished; continue it with: similis train"):
+        finished(tmp_path)
+    assert ended(["search", str(done.folder), str(tmp_path / "none.jpg")]) == 2
+    assert "there is no picture" in capsys.readouterr().err

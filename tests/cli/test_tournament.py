@@ -1,0 +1,49 @@
+"""``similis tournament``: from a plan file to a report, and refusals in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from similis.cli import main
+from tests.study.small import values
+
+
+def ended(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["tournament", *words])
+    return int(end.value.code or 0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(values(search={"trials": 2, "epochs": 1})))
+    return path
+
+
+def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
+    assert ended("plan", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "openings of the test split" in out
+    assert "loss_multiplier, margin_cos, scale" in " ".join(out.split()) or "margin_cos" in out
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_run_report_add(file, tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert ended("run", str(file), "--folder", str(folder)) == 0
+    assert (folder / "report.html").exists()
+    assert ended("add", str(folder), "triplet") == 0
+    assert ended("report", str(folder), "--no-times", "--out", str(tmp_path / "again")) == 0
+    text = (tmp_path / "again" / "report.md").read_text()
+    assert "triplet" in text
+    assert "seconds of training" not in text
+    assert str(tmp_path / "again" / "report.md") in capsys.readouterr().out
+
+
+def test_an_unfair_plan_ends_with_the_field_and_code_2(tmp_path, capsys):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(values(contestants=["triplet", {"loss": "margin", "model": {"dim": 64}}])))
+    assert ended("plan", str(path)) == 2
+    assert "contestant margin sets model.dim, which is held equal" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""``similis train`` as a user meets it: a folder of photos becomes numbers and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from similis.cli.train_spec import Asked, asked_spec, moved, settings
+from similis.run.machine import Machine
+from similis.values import UserError
+from tests.cli.test_main import ended
+from tests.data.pictures import picture, write
+from tests.run.small import VALUES
+
+SMALL = ["--backbone", "small_conv", "--size", "16", "--dim", "8", "--epochs", "1"]
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """A folder of eight class folders, and an empty place to work in."""
+    write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(4)})
+    monkeypatch.chdir(tmp_path)
+    return "photos"
+
+
+def run_folder(path):
+    (folder,) = (p for p in (path / "runs").iterdir() if p.is_dir())
+    return folder
+
+
+def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
+    assert ended(["train", photos, *SMALL]) == 0
+    out = capsys.readouterr().out
+    folder = run_folder(tmp_path)
+    result = json.loads((folder / "result.json").read_text())
+    for words in ("proxy_anchor", "small_conv", "none, from the seed", "gap+gmp", "16 x 16", "fixed-validation",
+                  "validation R@1", "test MAP@R", f"{100 * result['test']['recall@1']:.2f} %", "images/s"):  # fmt: skip
+        assert words in out
+    for name in ("curves.png", "sheet.png", "map.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert result["spec"]["training"]["batch_size"] == 8  # all that two of four classes have
+    assert result["facts"]["images"] == {"train": 8, "validation": 8, "test": 16}
+    assert result["spec"]["model"]["freeze_batch_norm"] is False
+
+    stamp = (folder / "sheet.png").stat().st_mtime_ns
+    assert ended(["train", photos, *SMALL]) == 0
+    again = capsys.readouterr().out
+    assert again[again.index("proxy_anchor") :] == out[out.index("proxy_anchor") :]  # the table, and no training
+    assert "images/s" not in again
+    assert (folder / "sheet.png").stat().st_mtime_ns == stamp
+
+
+def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(VALUES))
+    words = ["train", "run.yaml", "--set", "objective.margin_cos=0.2", "--epochs", "1", "--seed", "5", "--no-pictures"]
+    assert ended([*words, "--protocol", "default", "--runs", "kept"]) == 0
+    out = capsys.readouterr().out
+    (folder,) = (tmp_path / "kept").iterdir()
+    spec = json.loads((folder / "spec.json").read_text())
+    assert spec["objective"]["options"] == {"margin_cos": 0.2}
+    assert (spec["training"]["epochs"], spec["seed"], spec["training"]["lr"]) == (1, 5, 0.001)
+    assert [line.split() for line in out.splitlines() if "selected on" in line] == [["selected", "on", "test"]]
+    assert "pictures" not in out
+    assert not (folder / "sheet.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--loss", "proxy_anchr"], "did you mean 'proxy_anchor'?"),
+        (["--set", "training.epoch=3"], "did you mean 'training.epochs'?"),
+        (["--set", "training.lr"], "key.path=value"),
+        (["--backbone", "smal_conv"], "did you mean 'small_conv'?"),
+        (["--protocol", "best"], "'fixed-validation'"),
+        (["--epochs", "-1"], "training.epochs is -1"),
+    ],
+)
+def test_a_wrong_word_is_answered_in_one_sentence(words, answer, photos, capsys):
+    assert ended(["train", photos, *words]) == 2
+    error = capsys.readouterr().err
+    assert answer in error
+    assert "Traceback" not in error
+
+
+def test_a_missing_file_says_how_to_get_one(tmp_path, capsys):
+    assert ended(["train", str(tmp_path / "none.yaml")]) == 2
+    assert "similis spec example" in capsys.readouterr().err
+
+
+def test_options_become_a_specification(photos):
+    asked = Asked(loss="triplet", lr=1e-3, batch=6, weights="none", dim=16, settings=("objective.margin=0.3", "seed=4"))
+    spec = asked_spec(photos, asked, Machine())
+    assert (spec.objective.loss, dict(spec.objective.options), spec.seed) == ("triplet", {"margin": 0.3}, 4)
+    assert (spec.model.weights, spec.model.freeze_batch_norm, spec.training.batch_size) == (None, False, 6)
+    chosen = asked_spec(photos, Asked(settings=("data.validation_share=0.3",)), Machine())
+    assert (chosen.data.validation_share, chosen.model.weights, chosen.model.freeze_batch_norm) == (
+        0.3,
+        "pretrained",
+        True,
+    )
+
+
+def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
+    assert moved({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
+    assert moved({"objective": {"miner": "batch_hard"}}) == {"objective": {"miner": "batch_hard"}}
+    assert moved({"objective": {"margn": 1}}) == {"objective": {"margn": 1}}
+    assert moved({"seed": 1}) == {"seed": 1}
+
+
+def test_values_are_yaml():
+    assert settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == {
+        "a.b": 1e-4,
+        "c": [1, 2],
+        "d": None,
+        "e": True,
+        "f": "x=y",
+    }
+    with pytest.raises(UserError, match="not YAML"):
+        settings(("a=[1",))
+
+
+def test_interrupted_it_says_how_to_go_on_and_goes_on(tmp_path):
+    """A real Ctrl-C to a real process; the second call ends with what an undisturbed one would say."""
+    words = [sys.executable, "-c", "from similis.cli import main; main()", "train",
+             "synthetic?classes=12&images=8&size=16", *SMALL[:-1], "12", "--no-pictures", "--batch", "8",
+             "--set", "training.checkpoint_steps=1"]  # fmt: skip
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 200
+    while time.monotonic() < until and not list(tmp_path.glob("runs/*/checkpoint-select.safetensors")):
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert "the same command goes on" in out
+    again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "continued after step" in again.stdout
+
+
+def test_the_schema_and_the_example_are_printed(capsys):
+    assert ended(["spec", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "RunSpec"
+    assert ended(["spec", "example"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["data"]["source"] == "photos/"

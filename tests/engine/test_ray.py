@@ -1,0 +1,72 @@
+"""Ray for real: tasks in order, exceptions, lost workers, lost nodes, a gang that goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from similis.values import MissingExtraError, UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+def scene(name: str, *arguments: object, seconds: int = 600) -> str:
+    """A scene of ``ray_scenes`` in a process of its own: Ray leaves threads, files and warnings behind."""
+    command = [sys.executable, "-m", "tests.engine.ray_scenes", name, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.mark.timeout(660)  # Ray starts slowly on a busy machine
+def test_tasks_and_a_gang(tmp_path):
+    pytest.importorskip("ray")
+    assert "all as expected" in scene("small", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+def test_lost_workers(tmp_path):
+    pytest.importorskip("ray")
+    assert "all as expected" in scene("lost_workers", tmp_path, seconds=1200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+def test_three_nodes_and_one_lost(tmp_path):
+    pytest.importorskip("ray")
+    assert "all as expected" in scene("lost_node", tmp_path, seconds=1200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+def test_a_run_survives_a_killed_worker(tmp_path):
+    pytest.importorskip("ray")
+    assert "all as expected" in scene("killed_run", tmp_path, seconds=1200)
+
+
+def test_nothing_of_ray_is_imported_before_it_is_asked_for():
+    code = "import sys; import similis.engine.ray, similis.run.ranks; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    from similis.engine import ray
+
+    monkeypatch.setitem(sys.modules, "ray", None)  # what an import without the package does
+    with pytest.raises(MissingExtraError, match=r"similis\[cluster\]"):
+        ray.map(abs, [1])
+    with pytest.raises(MissingExtraError, match="ray is not installed"):
+        ray.gang(abs, 2)
+
+
+def test_wrong_numbers_are_refused():
+    from similis.engine import ray
+
+    with pytest.raises(UserError, match="workers=0"):
+        ray.map(abs, [1], workers=0)
+    with pytest.raises(UserError, match="workers=0"):
+        ray.gang(abs, 0)

@@ -1,0 +1,142 @@
+"""Training in 1, 2 and 4 processes from one specification: the same curves, also with another number midway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from similis.data.sampling import samplers, shard
+from similis.engine.ranks import RankError
+from similis.objective.memory import WithMemory
+from similis.objective.module import loss
+from similis.run.machine import Machine
+from similis.run.ranks import run_on_ranks
+from similis.run.run import run
+from similis.run.spec import parse_spec
+from similis.training.checkpoint import load_checkpoint, save_checkpoint
+from similis.training.folder import RunFolder
+from similis.training.loop import Progress, Task, train
+from similis.training.optimisers import Rates, build_optimiser, parameter_groups
+from similis.training.schedules import Schedule
+from similis.values import Batch
+
+CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
+OBJECTIVES = {
+    "multi_similarity": lambda: loss("multi_similarity"),
+    "proxy_anchor": lambda: loss("proxy_anchor", num_classes=CLASSES, dim=6),
+    "margin": lambda: loss("margin", miner="distance_weighted"),
+    "memory": lambda: WithMemory(loss("triplet", miner="semi_hard"), capacity=40, dim=6),
+}
+
+
+def examples() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.arange(CLASSES).repeat_interleave(IMAGES)
+    centres = torch.randn(CLASSES, 8, generator=generator, dtype=torch.float64)
+    return centres[labels] + torch.randn(len(labels), 8, generator=generator, dtype=torch.float64), labels
+
+
+def task_of(name: str, communicator) -> Task:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 6)).double()
+    objective = OBJECTIVES[name]().double()
+    rates = Rates(lr=0.01, loss_multiplier=10.0)
+    optimiser = build_optimiser(parameter_groups(model, [], objective, rates), rates)
+    return Task(model, objective, optimiser, Schedule("cosine", 5), 10, STEPS, seed=0, communicator=communicator)
+
+
+def curve(communicator, name: str, start: str | None = None, stop: int = STEPS, keep: str | None = None):
+    """Losses of the steps from a checkpoint on, and the weights at the end."""
+    task, (images, labels) = task_of(name, communicator), examples()
+    progress = Progress() if start is None else load_checkpoint(start, task)[0]
+    found: list[float] = []
+
+    def batches(epoch: int, first: int):
+        rows = samplers.get("balanced").function(labels, batch_size=BATCH, seed=0, epoch=epoch, per_class=3)
+        if communicator is not None:
+            rows = shard(rows, communicator.rank, communicator.world)
+        return [Batch(images[part], labels[part], part) for part in rows[first:]]
+
+    def after_step(report):
+        found.append(report.loss.item())
+        if report.progress.step == stop and keep is not None and (communicator is None or communicator.rank == 0):
+            save_checkpoint(keep, task, report.progress, {})
+
+    end = train(task, batches, progress, after_step=after_step, after_epoch=lambda p: p.step >= stop, epochs=5)
+    assert end.samples == end.step * BATCH
+    return torch.tensor(found, dtype=torch.float64), {k: v.clone() for k, v in task.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_curves_coincide(two, four, name):
+    want, weights = curve(None, name)
+    assert len(want) == STEPS
+    assert want.std() > 1e-3  # it moves
+    for found, model in [*two.call(curve, name), *four.call(curve, name)]:
+        assert torch.allclose(found, want, rtol=0, atol=1e-9)
+        assert all(torch.allclose(model[key], weights[key], rtol=0, atol=1e-9) for key in weights)
+
+
+def test_another_number_of_processes_goes_on(two, four, tmp_path):
+    want, _ = curve(None, "memory")
+    kept = tmp_path / "half.safetensors"
+    two.call(curve, "memory", None, 30, kept)  # the first 30 steps in two processes
+    rest = [curve(None, "memory", kept), *four.call(curve, "memory", kept)]
+    for found, _ in rest:
+        assert len(found) == STEPS - 30
+        assert torch.allclose(found, want[30:], rtol=0, atol=1e-9)
+
+
+SPEC = {
+    "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
+    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
+    "objective": {"loss": "multi_similarity"},
+    "training": {"epochs": 2, "batch_size": 9, "per_class": 3},
+}
+
+
+def losses_of(result) -> torch.Tensor:
+    return torch.tensor([r["loss"] for r in RunFolder(result.folder).records() if "loss" in r])
+
+
+def test_a_run_on_two_processes(tmp_path):
+    spec = parse_spec(SPEC)
+    one = run(spec, Machine(root=tmp_path / "one"))
+    two = run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2)
+    assert one.address == two.address
+    assert len(losses_of(one)) == len(losses_of(two)) > 4
+    assert torch.allclose(losses_of(one), losses_of(two), rtol=1e-3)  # float32: rounding grows with the steps
+    assert one.history == pytest.approx(two.history)
+    assert one.test == pytest.approx(two.test)
+    assert sorted(p.name for p in one.folder.iterdir()) == sorted(p.name for p in two.folder.iterdir())
+    assert run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2).to_json() == two.to_json()  # the result stands
+
+
+@pytest.mark.slow
+def test_batch_norm_in_training_is_refused(tmp_path):
+    values = SPEC | {"model": SPEC["model"] | {"backbone": "googlenet", "freeze_batch_norm": False, "image_size": 64}}
+    with pytest.raises(RankError, match="cannot share the batch statistics"):
+        run_on_ranks(parse_spec(values), Machine(root=tmp_path), ranks=2)
+
+
+@pytest.mark.slow
+def test_torchrun(tmp_path):
+    """The plain command of the batch files: two processes of torchrun."""
+    spec, root = tmp_path / "run.json", Path(__file__).parents[2]
+    spec.write_text(json.dumps(SPEC))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "similis.run.torchrun", str(spec), "--runs", str(tmp_path / "runs")]
+    subprocess.run(
+        command, cwd=root, check=True, capture_output=True, timeout=250, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    (found,) = (tmp_path / "runs").glob("*/result.json")
+    alone = run(parse_spec(SPEC), Machine(root=tmp_path / "alone"))
+    assert json.loads(found.read_text())["history"] == pytest.approx(alone.history)

@@ -1,0 +1,48 @@
+"""Choosing columns of rows."""
+
+from __future__ import annotations
+
+import torch
+
+from similis.objective.selection import draw, expanded, first_below, first_largest, pair_list, seeded, slots_of
+
+VALUES = torch.tensor([[0.1, 0.9, 0.9, 0.3], [0.5, 0.2, 0.5, 0.4]])
+MASK = torch.tensor([[True, True, True, False], [True, False, True, True]])
+
+
+def test_pairs_and_triplets_row_by_row():
+    rows, columns = pair_list(MASK)
+    assert rows.tolist() == [0, 0, 0, 1, 1, 1]
+    assert columns.tolist() == [0, 1, 2, 0, 2, 3]
+    found = expanded(torch.tensor([4, 7]), torch.tensor([5, 8]), MASK)
+    assert found.anchors.tolist() == [4, 4, 4, 7, 7, 7]
+    assert found.positives.tolist() == [5, 5, 5, 8, 8, 8]
+    assert found.negatives.tolist() == [0, 1, 2, 0, 2, 3]
+
+
+def test_the_lowest_of_equal_columns():
+    assert first_largest(VALUES, MASK).tolist() == [1, 0]
+    assert first_largest(VALUES, ~MASK).tolist() == [3, 1]
+    assert first_largest(VALUES[:, :0], MASK[:, :0]).tolist() == [0, 0]
+
+
+def test_the_largest_strictly_below_a_bound():
+    anchors, bounds = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([1.0, 0.9, 0.1, 0.5, 0.6])
+    assert first_below(VALUES, MASK, anchors, bounds).tolist() == [1, 0, -1, 3, 0]
+
+
+def test_draws_follow_the_weights_and_the_seed():
+    weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [5.0, 0.0, 0.0, 0.0]])
+    anchors = torch.tensor([0] * 4000 + [1] * 3)
+    found = draw(weights, anchors, seeded(None))
+    assert torch.equal(found, draw(weights, anchors, seeded(torch.Generator().manual_seed(0))))
+    assert found[4000:].tolist() == [0, 0, 0]
+    assert set(found[:4000].tolist()) == {1, 2}
+    assert abs((found[:4000] == 2).double().mean().item() - 0.75) < 0.03
+    assert draw(weights, anchors[:0], seeded(None)).tolist() == []
+
+
+def test_slots():
+    slots, real = slots_of(torch.tensor([0, 0, 2]), 3)
+    assert slots.shape == (3, 2)
+    assert real.tolist() == [[True, True], [False, False], [True, False]]

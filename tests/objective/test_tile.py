@@ -1,0 +1,47 @@
+"""A tile as a loss sees it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.reductions import count, total
+from similis.objective.tile import Tile, terms_of
+from similis.values import UserError
+
+
+def tile(row_labels, column_labels):
+    return Tile(
+        s=torch.tensor([[0.5, -1.0, 1.0], [0.0, 0.25, 0.75]]),
+        squares=(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0, 2.0, 1.0]])),
+        grade=1.0,
+        once=0.5,
+        row_labels=row_labels,
+        column_labels=column_labels,
+        columns=torch.arange(3)[None],
+    )
+
+
+def test_labels_of_rows_and_columns():
+    t = tile(torch.tensor([0, 2]), torch.tensor([2, 0, 1]))
+    assert t.same.tolist() == [[False, True, False], [True, False, False]]
+    matrix = torch.arange(9.0).view(3, 3)
+    assert t.of_classes(matrix).tolist() == [[2, 0, 1], [8, 6, 7]]
+
+
+def test_squared_norms_are_added_when_a_distance_is_asked_for():
+    assert tile(None, None).norms.tolist() == [[4, 3, 2], [5, 4, 3]]
+    assert tile(None, None).d2.tolist() == [[3, 5, 0], [5, 3.5, 1.5]]
+
+
+def test_a_relation_has_no_labels():
+    with pytest.raises(UserError, match="needs labels"):
+        _ = tile(None, None).same
+    with pytest.raises(UserError, match="needs labels"):
+        tile(None, None).of_classes(torch.eye(3))
+
+
+def test_one_term_or_several():
+    first, second = total(torch.ones(2, 3)), count(torch.ones(2, 3, dtype=torch.bool))
+    assert terms_of(first) == (first,)
+    assert terms_of((first, second)) == (first, second)

@@ -1,0 +1,92 @@
+"""The tiled comparison: the same questions as a dense one, the same answers."""
+
+from __future__ import annotations
+
+import torch
+
+from similis.objective.compare import compare, compare_to_classes
+from similis.objective.reductions import total
+from similis.objective.references import Block, batch_references
+from similis.objective.tiled import TiledComparison, in_tiles
+from similis.objective.tiling import dense, tiles
+from tests.batches import random_batch
+
+
+def both(make):
+    """What ``make(x)`` asks of a comparison with a memory, dense and in tiles, with its gradient."""
+    out = []
+    for context in (dense(), tiles(3, 4)):
+        x, labels = random_batch(0)
+        old, old_labels = random_batch(1)
+        memory = Block(old, old_labels, own=torch.arange(11), ids=torch.arange(11) + 4)
+        x.requires_grad_()
+        with context:
+            p = compare(x, labels, batch_references(x, labels, memory), sphere=True)
+            found = make(p)
+        gradient = torch.autograd.grad(found.pow(2).sum(), x)[0] if found.requires_grad else torch.zeros(())
+        out.append((found.detach(), gradient))
+    (want, slope), (got, mine) = out
+    assert torch.allclose(got, want, atol=1e-12)
+    assert torch.allclose(mine, slope, atol=1e-12)
+
+
+INDEX = torch.tensor([0, 21, 10, 11, 5, 5, 3, 12, 13, 1, 20])
+
+
+def test_vectors_are_read_by_their_own_numbers():
+    both(lambda p: p.rows)
+    both(lambda p: torch.cat(p.columns()))
+    both(lambda p: p.take(INDEX))
+    both(lambda p: p.at(INDEX).s)
+    both(lambda p: p.at(INDEX.view(1, 11).expand(11, 11)).d2)
+    both(lambda p: p.at(INDEX, anchors=INDEX % 11).d)
+    both(lambda p: p.own(lambda v: v.pow(3).sum(-1)))
+
+
+def test_sets_and_values_of_rows_and_columns():
+    both(lambda p: p.neg(lambda t: total(t.s)))
+    both(lambda p: p.pos(lambda t: total(t.d)))
+    both(lambda p: p.others(lambda t, a: total(a * t.s), rows=(p.at(INDEX).s,)))
+    both(lambda p: p.every(lambda t, a: total((t.s[..., None] * a).sin()), rows=(p.at(INDEX.expand(11, 11)).s,)))
+    both(lambda p: p.neg(lambda t, a: total(t.s * a), dots=(p.take(INDEX),)))
+
+
+def test_classes_of_several_vectors():
+    x, labels = random_batch(0)
+    proxies = torch.randn(4, 3, 5, dtype=torch.float64)
+    found = []
+    for context in (dense(), tiles(3, 2)):
+        own = proxies.clone().requires_grad_()
+        with context:
+            p = compare_to_classes(x, labels, own, sphere=True)
+            value = (p.neg(lambda t: total(t.s.amax(-1))) * p.at(labels).s.sum(-1)).sum() + p.own(spread).sum()
+        found.append((value.detach(), torch.autograd.grad(value, own)[0]))
+    assert torch.allclose(found[0][0], found[1][0], atol=1e-12)
+    assert torch.allclose(found[0][1], found[1][1], atol=1e-12)
+
+
+def spread(vectors):
+    return (vectors @ vectors.mT).square().sum((1, 2))
+
+
+def test_a_batch_against_itself_is_one_store():
+    x, labels = random_batch(0)
+    with tiles(3, 4):
+        p = compare(x, labels, sphere=True)
+        q = compare(x, (labels[:, None] == labels).long(), sphere=True)
+    assert p.row_side is p.column_sides[0]
+    assert q.row_side is q.column_sides[0]
+    assert p.row_side.labels.tolist() == sorted(labels.tolist())
+
+
+def test_a_dense_comparison_in_tiles():
+    x, labels = random_batch(0)
+    x.requires_grad_()
+    with dense():
+        p = compare(x, labels, sphere=True)
+    q = in_tiles(p)
+    assert isinstance(q, TiledComparison)
+    assert in_tiles(q) is q
+    a, b = (c.neg(lambda t: total(t.s.square())).sum() for c in (p, q))
+    assert torch.allclose(a, b, atol=1e-12)
+    assert torch.allclose(*(torch.autograd.grad(v, x, retain_graph=True)[0] for v in (a, b)), atol=1e-12)

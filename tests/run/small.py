@@ -1,0 +1,69 @@
+"""A run of a second or two: drawn shapes, a small network without batch norm's cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import torch
+
+from similis.data.known import known
+from similis.data.sampling import samplers
+from similis.model.backbone import backbones
+from similis.registry import losses, miners
+from similis.run.machine import Machine, Silence
+from similis.run.result import RunResult
+from similis.run.run import run
+from similis.run.spec import RunSpec, changed, parse_spec
+from similis.training.folder import RunFolder
+
+for registry in (losses, miners, backbones, samplers, known):
+    registry.fill()  # a process that is forked from one that imported this file has them all
+
+VALUES = {
+    "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
+    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16, "freeze_batch_norm": False},
+    "training": {"epochs": 2, "batch_size": 12, "per_class": 3, "lr": 0.001, "checkpoint_steps": 1},
+}
+
+
+def small(**changes) -> RunSpec:
+    """The small specification with other values; a double underscore stands for a dot."""
+    return parse_spec(changed(VALUES, {key.replace("__", "."): value for key, value in changes.items()}))
+
+
+def ran(root: Path, watch=None, workers: int = 0, **changes) -> RunResult:
+    """Run it below a folder."""
+    return run(small(**changes), Machine(root=root, workers=workers, cache_bytes=2**20), watch)
+
+
+def remains(folder: Path) -> dict[str, object]:
+    """Everything of a finished run that must not depend on how often it was interrupted."""
+    binary = ("model.safetensors", "scores.safetensors", "embeddings.safetensors", "result.json", "selection.json")
+    kept: dict[str, object] = {name: (folder / name).read_bytes() for name in binary}
+    kept["metrics"] = [json.dumps(r) for r in RunFolder(folder).records() if "opened" not in r]
+    kept["files"] = sorted(p.name for p in folder.iterdir() if p.name != "events")
+    return kept
+
+
+class Killer(Silence):
+    """A watch that kills its own process, without any farewell, at a step or after a validation."""
+
+    def __init__(self, moment: str, number: int) -> None:
+        self.moment, self.number = moment, number
+
+    def stepped(self, report, mined) -> None:
+        if (self.moment, self.number) == ("step", report.progress.step):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def validated(self, epoch, value, best) -> None:
+        if (self.moment, self.number) == ("validation", epoch):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def child(root: str, changes: dict, moment: str = "", number: int = 0) -> None:
+    """What a process that is to be killed does."""
+    torch.set_num_threads(1)
+    ran(Path(root), Killer(moment, number), **changes)

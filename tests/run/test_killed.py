@@ -1,0 +1,121 @@
+"""Kill -9 at any moment: what a resumed run ends with is, to the bit, what an uninterrupted one ends with."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.run.small import child, remains
+
+# A miner with draws and a memory, so that every kind of state is in the checkpoints.
+CHANGES = {
+    "training__epochs": 4,
+    "training__average_decay": 0.9,
+    "objective__loss": "multi_similarity",
+    "objective__miner": "multi_similarity",
+    "objective__memory": 20,
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A process that has imported everything and forks children at once, so that kills meet work, not imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["similis.run.run", "tests.run.small", "torch.utils.tensorboard.writer"])
+    return context
+
+
+@pytest.fixture(scope="module")
+def whole(server, tmp_path_factory):
+    """What an uninterrupted run leaves, and how long it takes."""
+    root = tmp_path_factory.mktemp("whole")
+    started(server, root).join()  # the first child waits for the server's imports
+    again = tmp_path_factory.mktemp("again")
+    begun = time.perf_counter()
+    process = started(server, again)
+    process.join()
+    assert process.exitcode == 0
+    return remains(folder_in(root)), time.perf_counter() - begun
+
+
+def started(server, root: Path, moment: str = "", number: int = 0):
+    process = server.Process(target=child, args=(str(root), CHANGES, moment, number))
+    process.start()
+    return process
+
+
+def folder_in(root: Path) -> Path:
+    (folder,) = (path for path in root.iterdir() if path.name != "features")
+    return folder
+
+
+def finish(server, root: Path) -> dict[str, object]:
+    process = started(server, root)
+    process.join()
+    assert process.exitcode == 0
+    return remains(folder_in(root))
+
+
+def kill_at_random(server, whole, root: Path, kills: int, seed: int) -> None:
+    """Kill children at random moments until so many were killed at work; each run that ends is compared."""
+    expected, seconds = whole
+    chance = random.Random(seed)
+    killed, place = 0, root / "0"
+    while killed < kills:
+        process = started(server, place)
+        process.join(timeout=chance.uniform(0.02, 0.6) * seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            killed += 1
+            continue
+        assert process.exitcode == 0
+        assert remains(folder_in(place)) == expected
+        place = root / str(killed)
+    assert finish(server, place) == expected
+
+
+def test_three_kills_leave_no_trace(server, whole, tmp_path):
+    kill_at_random(server, whole, tmp_path, kills=3, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_twenty_kills_leave_no_trace(server, whole, tmp_path):
+    kill_at_random(server, whole, tmp_path, kills=20, seed=2)
+
+
+@pytest.mark.parametrize(("moment", "number"), [("step", 3), ("step", 1), ("validation", 1), ("validation", 4)])
+def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(server, whole, tmp_path, moment, number):
+    process = started(server, tmp_path, moment, number)
+    process.join()
+    assert process.exitcode == -9
+    assert finish(server, tmp_path) == whole[0]
+
+
+def half_checkpoint(root: Path) -> bool:
+    return any(root.glob("*/.checkpoint-*"))
+
+
+def opened_test(root: Path) -> bool:
+    return any("opened" in path.read_text() for path in root.glob("*/metrics.jsonl"))
+
+
+def refitting(root: Path) -> bool:
+    return any(root.glob("*/checkpoint-refit*"))
+
+
+@pytest.mark.parametrize("moment", [half_checkpoint, refitting, opened_test])
+def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation(server, whole, tmp_path, moment):
+    process = started(server, tmp_path)
+    while process.is_alive() and not moment(tmp_path):
+        time.sleep(0.0005)
+    process.kill()
+    process.join()
+    assert finish(server, tmp_path) == whole[0]
+    if process.exitcode == 0:
+        pytest.skip("the process was quicker than the look at its folder")

@@ -1,0 +1,97 @@
+"""The specification: strict keys with the nearest right one, dotted changes, a schema, an address."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from similis.cli.spec import written_example
+from similis.run.address import address
+from similis.run.spec import RunSpec, changed, parse_spec, read_spec, schema
+from similis.values import UserError
+from tests.docs.blocks import ROOT
+from tests.run.small import VALUES, small
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("objectiv.loss", "'objective'"),
+        ("training.epoch", "'training.epochs'"),
+        ("model.image_sise", "'model.image_size'"),
+        ("data.protocoll", "'data.protocol'"),
+        ("evaluation.k", "'evaluation.ks'"),
+    ],
+)
+def test_a_wrong_key_is_answered_with_the_nearest_right_one(key, nearest):
+    with pytest.raises(UserError, match=f"did you mean {nearest}"):
+        parse_spec(changed(VALUES, {key: 1}))
+
+
+def test_wrong_values_are_named_with_their_place():
+    with pytest.raises(UserError, match=r"data.protocol is 'best'.*'default'.*; training.lr is -1.*greater than 0"):
+        parse_spec(changed(VALUES, {"training.lr": -1, "data.protocol": "best"}))
+
+
+def test_an_unknown_loss_is_answered_with_the_nearest(tmp_path):
+    from tests.run.small import ran
+
+    with pytest.raises(UserError, match="did you mean 'proxy_anchor'"):
+        ran(tmp_path, objective__loss="proxy_anchr")
+    with pytest.raises(UserError, match="did you mean 'margin_cos'"):
+        ran(tmp_path, objective__options={"margin_cs": 0.2})
+
+
+def test_dotted_changes_leave_the_rest_and_the_original():
+    before = json.dumps(VALUES)
+    made = changed(VALUES, {"objective.options.margin_cos": 0.2, "training.epochs": 7})
+    assert json.dumps(VALUES) == before
+    assert made["objective"] == {"options": {"margin_cos": 0.2}}
+    assert made["training"] == VALUES["training"] | {"epochs": 7}
+    with pytest.raises(UserError, match="holds no keys of its own"):
+        changed(VALUES, {"training.epochs.first": 1})
+
+
+def test_yaml_and_json_files_are_the_same_specification(tmp_path):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(VALUES))
+    (tmp_path / "a.json").write_text(json.dumps(VALUES))
+    assert read_spec(tmp_path / "a.yaml") == read_spec(tmp_path / "a.json") == small()
+    assert read_spec(tmp_path / "a.yaml", {"seed": 3}).seed == 3
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    with pytest.raises(UserError, match="holds list"):
+        read_spec(tmp_path / "list.yaml")
+    with pytest.raises(UserError, match="there is no file"):
+        read_spec(tmp_path / "none.yaml")
+
+
+def test_a_specification_survives_json():
+    spec = small(objective__nested_sizes=[2, 4], objective__options={"margin_cos": 0.2})
+    assert parse_spec(json.loads(spec.model_dump_json())) == spec
+
+
+def test_every_field_decides_the_address():
+    """A field left out of the address would return another specification's result."""
+    first = address(small(), "data", "weights")
+    assert first == address(small(), "data", "weights")
+    assert len({first, address(small(), "other", "weights"), address(small(), "data", "other")}) == 3
+    assert len({address(small(seed=s), "data", "weights") for s in range(5)}) == 5
+    assert address(small(evaluation__ks=[1]), "data", "weights") != first
+
+
+def test_the_published_schema_is_the_current_one():
+    """To write it anew: similis spec schema > docs/schema/run.json"""
+    assert json.loads((ROOT / "docs" / "schema" / "run.json").read_text(encoding="utf-8")) == schema()
+
+
+def test_the_schema_refuses_unknown_keys_and_describes_the_known_ones():
+    parts = schema()["$defs"]
+    assert all(part["additionalProperties"] is False for part in parts.values())
+    assert parts["TrainingSpec"]["properties"]["epochs"]["description"]
+
+
+def test_the_written_example_is_a_specification_of_all_defaults():
+    values = yaml.safe_load(written_example())
+    assert parse_spec(values) == parse_spec({"data": {"source": "photos/"}})
+    assert set(values) == set(RunSpec.model_fields)

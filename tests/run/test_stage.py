@@ -1,0 +1,95 @@
+"""One stage: every parameter is trained at its rate, batches are a pure function, patience counts epochs."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+import torch
+
+from similis.registry import losses
+from similis.run.machine import Machine, Silence
+from similis.run.parts import base_loss, build_objective, open_source
+from similis.run.run import prepared
+from similis.run.stage import Keeper, Stage, batches_of, build_task
+from similis.training.folder import RunFolder
+from similis.training.loop import Progress
+from tests.run.small import small
+
+
+def stage_of(tmp_path, **changes) -> Stage:
+    spec, machine = small(**changes), Machine(root=tmp_path, cache_bytes=0)
+    source = open_source(spec, machine)
+    parts = prepared(spec, machine, source)
+    return Stage(
+        "select", spec, parts, source, source.split.train, spec.training.epochs, RunFolder(tmp_path), Silence()
+    )
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.learns])
+def test_every_parameter_of_model_and_loss_is_in_exactly_one_group(name, tmp_path):
+    task = build_task(stage_of(tmp_path, objective__loss=name))
+    held = [id(p) for group in task.optimiser.param_groups for p in group["params"]]
+    own = [id(p) for module in (task.model, task.loss) for p in module.parameters()]
+    assert sorted(held) == sorted(own)
+    rates = {group["name"]: group["base_lr"] for group in task.optimiser.param_groups}
+    assert rates["loss"] == pytest.approx(rates["backbone"] * losses.get(name).lr_multiplier)
+
+
+def test_a_rate_of_the_loss_that_is_asked_for_wins(tmp_path):
+    task = build_task(stage_of(tmp_path, training__loss_multiplier=7, training__head_multiplier=3))
+    rates = {group["name"]: group["base_lr"] for group in task.optimiser.param_groups}
+    assert rates == pytest.approx({"backbone": 0.001, "head": 0.003, "loss": 0.007})
+
+
+def test_class_vectors_are_those_of_the_training_classes(tmp_path):
+    stage = stage_of(tmp_path)
+    loss = base_loss(build_task(stage).loss)
+    trained = sorted(set(stage.source.manifest.labels[stage.rows].tolist()))
+    assert loss.class_ids.tolist() == trained
+    assert len(loss.learned["proxies"]) == len(trained) == 4
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_batches_from_the_middle_are_those_of_the_whole_epoch(start, tmp_path):
+    batches = batches_of(stage_of(tmp_path))
+    whole, rest = list(batches(1, 0)), list(batches(1, start))
+    assert len(rest) == len(whole) - start == 2 - start
+    for one, other in zip(whole[start:], rest, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert not torch.equal(next(iter(batches(0, 0))).images, whole[0].images)
+
+
+def test_only_training_rows_are_ever_seen(tmp_path):
+    stage = stage_of(tmp_path)
+    seen = {row for epoch in range(3) for batch in batches_of(stage)(epoch, 0) for row in batch.ids.tolist()}
+    assert seen == set(stage.rows.tolist())
+
+
+@pytest.mark.parametrize(
+    ("history", "patience", "over"),
+    [
+        ([0.5], 2, False),
+        ([0.5, 0.4], 2, False),
+        ([0.5, 0.4, 0.5], 2, True),
+        ([0.4, 0.5, 0.3], 2, False),
+        ([], 1, False),
+    ],
+)
+def test_patience_counts_epochs_since_the_best(history, patience, over, tmp_path):
+    stage = stage_of(tmp_path, training__epochs=9, training__patience=patience)
+    best = history.index(max(history)) + 1 if history else 0
+    keeper = Keeper(
+        stage, build_task(stage), {"history": history, "best": max(history, default=None), "best_epoch": best}
+    )
+    assert keeper.over(Progress(epoch=len(history))) is over
+    assert keeper.over(Progress(epoch=9))
+
+
+def test_wrappers_hold_the_loss_they_were_given():
+    spec = small(objective__loss="multi_similarity", objective__memory=8, objective__nested_sizes=[2, 8])
+    objective = build_objective(spec, [0, 2])
+    assert type(objective).__name__ == "WithMemory"
+    assert type(objective.loss).__name__ == "Nested"
+    assert base_loss(objective).entry.name == "multi_similarity"
+    assert next(islice(objective.parameters(), 1), None) is None  # nothing to learn in it

@@ -1,0 +1,105 @@
+"""The verb for tables, its report and its pictures."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from similis.cli import main
+from similis.figures.metric import draw_before_after, draw_importances, draw_map, draw_matrix
+from similis.sklearn.report import flat_map, interval, table_of
+from similis.values import DataError, UserError
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory) -> Path:
+    """The wine table with a column of words."""
+    bunch = load_wine()
+    place = tmp_path_factory.mktemp("tables") / "wine.csv"
+    with place.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*bunch.feature_names, "note", "cultivar"])
+        for row, target in zip(bunch.data, bunch.target, strict=True):
+            writer.writerow([*row, "words, with comma", f"kind {target}"])
+    return place
+
+
+def run(words: list[str]) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return int(end.value.code or 0)
+
+
+def test_a_table_becomes_a_report(wine, tmp_path, capsys):
+    assert run(["metric", str(wine), "--label", "cultivar", "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    text = (tmp_path / "report.md").read_text()
+    assert "178 rows, 13 columns, 3 classes" in shown
+    assert "left out, not numbers: note" in shown
+    assert "note" in text.splitlines()[-1]
+    for name in ("map.png", "importances.png", "matrix.png"):
+        assert f"({name})" in text
+        assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
+    before, after = (float(line.split("|")[2].split("±")[0]) for line in text.splitlines() if "±" in line)
+    assert after > before > 90
+    rows = list(csv.reader((tmp_path / "matrix.csv").read_text().splitlines()))
+    matrix = np.array([[float(cell) for cell in row[1:]] for row in rows[1:]])
+    assert rows[0][1:] == list(load_wine().feature_names)
+    assert matrix == pytest.approx(matrix.T)
+    assert np.linalg.eigvalsh(matrix)[0] > -1e-9
+
+
+def test_a_kernel_has_a_map_and_no_shares(wine, tmp_path):
+    assert run(["metric", str(wine), "--label", "cultivar", "--kernel", "rbf", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "map.png").exists()
+    assert not (tmp_path / "importances.png").exists()
+
+
+def test_what_a_table_cannot_be_is_said(wine, capsys):
+    assert run(["metric", str(wine), "--label", "kind"]) == 1
+    assert "there is no column 'kind'; the columns are: alcohol" in capsys.readouterr().err
+    assert run(["metric", str(wine), "--label", "cultivar", "--objective", "ncaa"]) == 2
+    assert "did you mean 'nca'" in capsys.readouterr().err
+    with pytest.raises(DataError, match="missing in: height"):
+        table_of({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
+    with pytest.raises(DataError, match="holds numbers only"):
+        table_of({"word": ["x", "y"], "kind": ["a", "b"]}, "kind")
+    with pytest.raises(DataError, match="1 rows without a label"):
+        table_of({"height": ["1", "2"], "kind": ["a", ""]}, "kind")
+
+
+def test_the_interval_is_corrected_for_shared_rows():
+    scores = [0.9, 1.0, 0.8, 0.9, 1.0]
+    found = interval(scores, 5)
+    plain = 2.776445 * np.std(scores, ddof=1) / np.sqrt(5)
+    assert found.half == pytest.approx(plain * np.sqrt(5 * (1 / 5 + 1 / 4)), rel=1e-5)
+
+
+def test_the_map_keeps_the_widest_directions():
+    rows = np.random.default_rng(0).standard_normal((50, 4)) * np.array([0.1, 5.0, 0.2, 2.0])
+    flat = flat_map(rows)
+    assert abs(np.corrcoef(flat[:, 0], rows[:, 1])[0, 1]) > 0.95
+    assert abs(np.corrcoef(flat[:, 1], rows[:, 3])[0, 1]) > 0.95
+    assert flat_map(rows[:, :1]).shape == (50, 2)
+
+
+def test_pictures_hold_what_they_are_given():
+    matrix = np.array([[2.0, -1.0], [-1.0, 1.0]])
+    image = draw_matrix(matrix, ["a", "b"]).axes[0].images[0]
+    assert np.array_equal(image.get_array(), matrix)
+    assert image.get_clim() == (-2.0, 2.0)
+    bars = draw_importances({f"c{i}": 1 / 30 for i in range(30)}).axes[0]
+    assert [text.get_text() for text in bars.get_yticklabels()][-1] == "6 others"
+    assert sum(bar.get_width() for bar in bars.patches) == pytest.approx(100)
+    points = np.arange(8.0).reshape(4, 2)
+    axes = draw_map(points, ["x", "y", "x", "y"]).axes[0]
+    assert [c.get_offsets().tolist() for c in axes.collections] == [points[::2].tolist(), points[1::2].tolist()]
+    assert axes.get_aspect() == 1.0
+    panels = draw_before_after({"raw": points, "learned": -points}, [0, 1, 0, 1])
+    assert [a.get_title() for a in panels.axes] == ["raw", "learned"]
+    with pytest.raises(UserError, match="names"):
+        draw_matrix(matrix, ["a"])

@@ -1,0 +1,59 @@
+"""A tournament of seconds: drawn shapes of 16 pixels, a small network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from similis.study.plan import Plan
+from similis.study.reading import parse_plan
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    """Plain values of a small plan."""
+    return {
+        "name": "small",
+        "terms": {
+            "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
+            "model": {
+                "backbone": "small_conv",
+                "weights": None,
+                "dim": 8,
+                "image_size": 12,
+                "freeze_batch_norm": False,
+            },
+            "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
+        },
+        "contestants": ["proxy_anchor", "contrastive"],
+        "search": {"trials": 3, "epochs": 2, "startup": 1},
+        "seeds": [0, 1],
+        **changes,
+    }
+
+
+def plan(**changes: Any) -> Plan:
+    """A small plan."""
+    return parse_plan(values(**changes))
+
+
+def record(
+    name: str, seed: int = 0, *, held: dict[str, Any] | None = None, hits: list[int] | None = None
+) -> dict[str, Any]:
+    """A final record as a run leaves it, made by hand."""
+    found = hits or [3, 4, 5]
+    return {
+        "name": f"final-main-equal_samples-{name}-seed{seed}", "contestant": name, "loss": "triplet", "arena": "main",
+        "length": "equal samples", "seed": seed, "fold": 0, "held": held or {"model.dim": 8},
+        "per_class": {"labels": list(range(len(found))), "queries": [6] * len(found), "hits": found},
+    }  # fmt: skip
+
+
+def without_cost(folder: Path) -> dict[str, Any]:
+    """All records of a tournament, times and memory aside."""
+    found = {}
+    for path in sorted((folder / "records").glob("*.json")):
+        kept = json.loads(path.read_text())
+        kept.pop("cost", None)
+        found[path.name] = kept
+    return found

@@ -1,0 +1,210 @@
+"""A whole tournament in seconds, its report, additions, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+
+from similis.study.page import Fold, Items, Page, Picture, Table, Text
+from similis.study.report import ON_TEST, write_report
+from similis.study.storage import exclusive
+from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+from similis.values import DataError, UserError
+from tests.study.small import plan, values, without_cost
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Three contestants, two sizes, run once."""
+    folder = tmp_path_factory.mktemp("tournament") / "first"
+    made = plan(
+        contestants=["proxy_anchor", "contrastive", "triplet"],
+        arenas=[{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}],
+    )
+    return made, run_tournament(made, folder)
+
+
+@pytest.fixture
+def copy(done, tmp_path):
+    shutil.copytree(done[1].path, tmp_path / "copy")
+    return Folder(tmp_path / "copy")
+
+
+def test_every_record_is_there_and_the_test_was_opened_once_per_selected_model(done):
+    folder = done[1]
+    finals = folder.records.all("final")
+    assert len(finals) == 3 * 2 * 2
+    assert sorted(entry["model"] for entry in folder.ledger.entries()) == sorted(record["name"] for record in finals)
+    for record in finals:
+        hits, queries = sum(record["per_class"]["hits"]), sum(record["per_class"]["queries"])
+        assert record["test"]["recall@1"] == pytest.approx(hits / queries)
+        assert record["samples"] == 2 * 20
+
+
+def test_a_second_call_runs_nothing(done):
+    made, folder = done
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.json")}
+    run_tournament(made, folder.path)
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.json")} == before
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_records_of_one(done, tmp_path):
+    made, folder = done
+    run_tournament(made, tmp_path / "two", workers=2)
+    assert without_cost(tmp_path / "two") == without_cost(folder.path)
+
+
+def test_one_row_alone_is_the_row_of_the_table(done, tmp_path):
+    made, folder = done
+    run_tournament(made, tmp_path / "row", only="contrastive")
+    alone, whole = without_cost(tmp_path / "row"), without_cost(folder.path)
+    assert alone == {name: record for name, record in whole.items() if record["contestant"] == "contrastive"}
+    with pytest.raises(UserError, match="did you mean 'contrastive'"):
+        run_tournament(made, tmp_path / "row", only="contrstive")
+
+
+def test_the_report_has_everything(copy):
+    markdown, page = write_report(copy)
+    text, html = markdown.read_text(), page.read_text()
+    for word in (
+        "## d8, equal samples", "### Verdicts", "not told apart", "critical difference", "interquartile mean",
+        "sums of ranks",
+        "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
+        "importance",
+        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "mean rank of ten", "peak memory",
+    ):  # fmt: skip
+        assert word in text, word
+        assert word.strip("#` ") in html, word
+    shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
+    assert len(shown) == 2 * 5 + 1
+    assert all(len(alt) > 20 and (markdown.parent / file).read_bytes().startswith(b"\x89PNG") for alt, file in shown)
+    assert html.count("<img alt=") == len(shown)
+    assert not re.search(r'(src|href)="(?!data:)', html), "the page needs nothing from elsewhere"
+    assert "elected on test" not in text
+
+
+def test_without_times_the_same_records_give_the_same_bytes(copy, tmp_path):
+    first = write_report(copy, out=tmp_path / "a", times=False)
+    for path in (copy.path / "records").glob("final-*.json"):
+        record = json.loads(path.read_text())
+        record["cost"] = {"seconds": 99.0, "memory_mb": 9999.0}
+        path.write_text(json.dumps(record))
+    second = write_report(copy, out=tmp_path / "b", times=False)
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_result_outside_the_ledger_is_not_shown(copy):
+    lines = (copy.path / "ledger.jsonl").read_text().splitlines()
+    (copy.path / "ledger.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    with pytest.raises(DataError, match="without an entry"):
+        write_report(copy)
+
+
+def test_add_a_loss_runs_that_loss_only(copy):
+    before = without_cost(copy.path)
+    grown = add_contestants(copy.path, ["supcon"])
+    run_tournament(grown, copy.path)
+    after = without_cost(copy.path)
+    assert {name: after[name] for name in before} == before
+    assert {record["contestant"] for name, record in after.items() if name not in before} == {"supcon"}
+    assert "supcon" in write_report(copy)[0].read_text()
+    with pytest.raises(UserError, match="did you mean 'supcon'"):
+        add_contestants(copy.path, ["supcn"])
+
+
+def test_add_results_of_an_equal_tournament(copy, tmp_path):
+    arenas = [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
+    other = run_tournament(plan(contestants=["supcon"], arenas=arenas), tmp_path / "other")
+    assert add_results(copy.path, other.path) == ["supcon"]
+    assert len(copy.ledger.entries()) == 3 * 4 + 4
+    assert "supcon" in write_report(copy)[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "field"),
+    [
+        ("model", {"options": {"width": "wide"}}, "model.options"),
+        ("model", {"dim": 16}, "model.dim"),
+        ("model", {"pooling": "gap"}, "model.pooling"),
+        ("model", {"freeze_batch_norm": True}, "model.freeze_batch_norm"),
+        ("training", {"policy": "resize-crop"}, "training.policy"),
+        ("training", {"epochs": 3}, "training.epochs"),
+        ("training", {"head_multiplier": 10.0}, "training.head_multiplier"),
+    ],
+)
+def test_results_of_an_unequal_tournament_are_refused_by_the_field(copy, tmp_path, section, change, field):
+    """Real runs under other terms: nothing of them comes in."""
+    unfair = values(contestants=["supcon"], seeds=[0], search={"trials": 1, "epochs": 1}, arenas=[{"name": "d8"}])
+    unfair["terms"][section] |= change
+    other = run_tournament(plan(**unfair), tmp_path / "other")
+    before = without_cost(copy.path)
+    for record in (other.path / "records").glob("final-*.json"):  # the same budget of tuning: only the plant differs
+        held = json.loads(record.read_text())
+        held["held"] |= {"tuning.search.trials": 3, "tuning.search.epochs": 2, "tuning.search.startup": 1}
+        record.write_text(json.dumps(held))
+    with pytest.raises(UserError, match=f"^{field} differs: "):
+        add_results(copy.path, other.path)
+    assert without_cost(copy.path) == before
+
+
+def test_a_plan_that_was_begun_keeps_its_terms(copy):
+    changed = values(contestants=["proxy_anchor", "contrastive", "triplet"])
+    changed["terms"]["training"]["epochs"] = 3
+    with pytest.raises(UserError, match="terms of the plan in"):
+        run_tournament(plan(**changed), copy.path)
+
+
+def test_two_drivers_are_refused(done):
+    made, folder = done
+    with exclusive(folder.path / "driver.lock"), pytest.raises(UserError, match="another process runs the tournament"):
+        run_tournament(made, folder.path)
+
+
+def test_selection_on_test_is_said_everywhere(tmp_path):
+    made = values(seeds=[0, 1], search={"trials": 2, "epochs": 1, "startup": 1})
+    made["terms"]["data"]["protocol"] = "default"
+    folder = run_tournament(plan(**made), tmp_path / "default")
+    text, html = (path.read_text() for path in write_report(folder))
+    assert ON_TEST in text
+    assert ON_TEST in html
+    assert "## main, equal samples (selected on test)" in text
+    assert "test classes: selected on test" in text
+    whys = [entry["why"] for entry in folder.ledger.entries()]
+    assert whys == ["selected on test after every epoch"] * (2 * 2 + 2 * 2), "trials looked, too"
+
+
+def test_cross_validation(tmp_path):
+    made = values(contestants=["contrastive", "triplet"], search={"trials": 1, "epochs": 1})
+    made["terms"]["data"] |= {"protocol": "cross-validation", "folds": 2}
+    folder = run_tournament(plan(**made), tmp_path / "folds")
+    assert len(folder.records.all("final")) == 2 * 2 * 2
+    assert len(folder.ledger.entries()) == 8
+    assert "contrastive" in write_report(folder)[0].read_text()
+
+
+def test_one_seed_gives_a_table_and_no_verdict(tmp_path):
+    folder = run_tournament(plan(seeds=[3], search={"trials": 1, "epochs": 1}), tmp_path / "one")
+    assert "No verdicts: they need two seeds" in write_report(folder)[0].read_text()
+
+
+def test_a_page_escapes_what_it_shows(tmp_path):
+    page = Page(
+        "a < b",
+        [
+            Text("x & `y<z`"),
+            Table(["<i>"], [["1 | 2"]]),
+            Items(["**s**"]),
+            Fold("more", [Picture("p", b"", 'say "x"')]),
+        ],
+    )
+    markdown, html = (path.read_text() for path in page.write(tmp_path))
+    assert "<title>a &lt; b</title>" in html
+    assert "<code>y&lt;z</code>" in html
+    assert "<strong>s</strong>" in html
+    assert 'alt="say &quot;x&quot;"' in html
+    assert "1 \\| 2" in markdown
