@@ -23,7 +23,7 @@ def done(tmp_path_factory):
     root = tmp_path_factory.mktemp("search")
     files = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(4)}
     write(root / "photos", files)
-    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=6, training__epochs=1)
+    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
 
 
 def test_the_model_of_a_finished_run_makes_the_embeddings_that_it_left(done):

@@ -89,7 +89,6 @@ def killed_run(folder: str) -> None:
     threading.Thread(target=kill_when_training, args=(root, killed), daemon=True).start()
     result = run_on_ray(spec, Machine(root=root), workers=2)
     assert killed, "nobody was killed"
-    assert result.address == alone.address
     assert [round(v, 2) for v in result.history] == [round(v, 2) for v in alone.history]
     print(f"killed {killed}")
 

@@ -1,4 +1,7 @@
-"""The pools of processes, started once for the session and used by every test here."""
+"""The pools of processes, started once for the session and used by every test here.
+
+A failed call ends its pool, so that nobody waits for ever; the next test gets a new one.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,27 @@ from similis.engine.ranks import Ranks
 
 
 @pytest.fixture(scope="session")
-def two():
-    with Ranks(2, timeout=120) as ranks:
-        yield ranks
+def pools():
+    kept = {number: Ranks(number, timeout=120) for number in (2, 3, 4)}
+    yield kept
+    for ranks in kept.values():
+        ranks.close()
 
 
-@pytest.fixture(scope="session")
-def three():
-    with Ranks(3, timeout=120) as ranks:
-        yield ranks
+def running(ranks: Ranks) -> Ranks:
+    return ranks if ranks.running else ranks.__enter__()
 
 
-@pytest.fixture(scope="session")
-def four():
-    with Ranks(4, timeout=120) as ranks:
-        yield ranks
+@pytest.fixture
+def two(pools):
+    return running(pools[2])
+
+
+@pytest.fixture
+def three(pools):
+    return running(pools[3])
+
+
+@pytest.fixture
+def four(pools):
+    return running(pools[4])

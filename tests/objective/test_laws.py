@@ -58,7 +58,11 @@ def counted(name, size, classes):
     x = torch.randn(size, DIM, generator=torch.Generator().manual_seed(0)).requires_grad_()
     labels = torch.arange(size) // 4 % classes
     depth = max([1, *(p.shape[1] for p in made.parameters() if p.ndim == 3)])
-    known = {classes * d * e for d in (1, depth) for e in (1, DIM)} | {classes - 1} if made.learned else set()
+    known = (
+        {classes * d * e for d in (1, depth) for e in (1, DIM)} | {classes - 1, classes * depth**2}
+        if made.learned
+        else set()
+    )
     with tiles(48, 48), Counted(*known) as count:
         made(x, labels).backward()
     return count.work, count.largest

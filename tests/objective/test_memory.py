@@ -10,6 +10,7 @@ import torch
 from similis.objective.memory import WithMemory
 from similis.objective.module import loss
 from similis.objective.references import Block, batch_references
+from similis.objective.tiling import dense, tiles
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import B_LABELS, B, circle, random_batch
@@ -120,3 +121,38 @@ def test_a_loss_without_samples_as_references_is_refused():
         pytest.skip("every registered loss can use a memory")
     with pytest.raises(UserError, match="cannot use a memory"):
         WithMemory(loss(entry.name, num_classes=4, dim=5), capacity=5, dim=5)
+
+
+@pytest.mark.parametrize("context", [dense(), tiles(3, 4)], ids=["dense", "tiles"])
+def test_rows_are_written_in_place_unless_somebody_still_needs_the_old_ones(context):
+    """A million rows are not copied at each step, though the value of the last step is still held."""
+    remembering = WithMemory(loss("supcon"), capacity=50, dim=5).double()
+    batches = [random_batch(seed) for seed in range(5)]
+    with context:
+        for x, labels in batches[:3]:
+            value = remembering(x.requires_grad_(), labels)
+            value.backward()
+        place = remembering.vectors.data_ptr()
+        remembering(batches[3][0], batches[3][1])
+        assert remembering.vectors.data_ptr() == place
+        held = remembering.state_dict()
+        old = held["vectors"].clone()
+        remembering(batches[4][0], batches[4][1])
+        assert remembering.vectors.data_ptr() != place
+        assert torch.equal(held["vectors"], old)
+
+
+def test_a_late_backward_pass_in_tiles_sees_the_rows_of_its_time():
+    (x, labels), (later, _) = random_batch(0), random_batch(1)
+    gradients = []
+    for wait in (False, True):
+        remembering = WithMemory(loss("supcon"), capacity=11, dim=5).double()
+        own = x.clone().requires_grad_()
+        with tiles(3, 4):
+            remembering(later, labels)
+            value = remembering(own, labels)
+            if wait:  # the ring is full: this batch overwrites every row
+                remembering(x + 1, labels)
+        value.backward()
+        gradients.append(own.grad)
+    assert torch.equal(*gradients)

@@ -15,7 +15,7 @@ from similis.objective.references import Block, batch_references
 from similis.registry import Preset, losses
 from similis.values import Counts, Pairs, Triplets, UserError
 from tests.batches import random_batch
-from tests.proof import registered
+from tests.proof import build, forms, registered
 
 X, LABELS = random_batch(0)
 IDS = torch.tensor([-4, 9, 2**40, 2**53 + 1])
@@ -164,3 +164,11 @@ def test_the_public_name_builds_the_same_module():
     assert isinstance(made, Loss)
     assert "'triplet'" in repr(made)
     assert "margin=0.2" in repr(made)
+
+
+@pytest.mark.parametrize(("entry", "form"), list(forms()), ids=lambda value: getattr(value, "name", value))
+def test_what_is_no_number_reaches_the_loss(entry, form):
+    """A hinge or a mined set drops NaN silently; a network that has diverged would look converged."""
+    x, labels = random_batch(0, duplicates=False)
+    x[0, 0] = float("nan")
+    assert build(entry, form)(x, labels).isnan()

@@ -86,6 +86,11 @@ class Ranks:
     ) -> None:
         self.close()
 
+    @property
+    def running(self) -> bool:
+        """Whether there are processes to call; a failed call ends them."""
+        return bool(self._processes)
+
     def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """``function(communicator, *arguments)`` in every process; the results in the order of ranks.
 
@@ -93,7 +98,7 @@ class Ranks:
             function: defined at the top of a module; its first argument is a communicator.
             *arguments: the same for every process; it knows its rank.
         """
-        if not self._processes:
+        if not self.running:
             raise UserError("the processes are not running; use `with Ranks(2) as ranks:`")
         work = pickle.dumps((function, arguments))  # plain bytes: torch would share tensors by open files
         for rank, door in enumerate(self._doors):
@@ -128,9 +133,17 @@ class Ranks:
                 except (EOFError, OSError):
                     self._fail(f"rank {rank} of {self.number} was lost{self._farewell(rank)}")
                 if not good:
+                    self._name_lost(rank)
                     self._fail(f"rank {rank} of {self.number} failed:\n{result}")
                 found[rank] = result
         return [found[rank] for rank in range(self.number)]
+
+    def _name_lost(self, failed: int) -> None:
+        """An error may only be the echo of a lost process: say so if one ends within two seconds."""
+        others = {p.sentinel: rank for rank, p in enumerate(self._processes) if rank != failed}
+        for sentinel in connection.wait(list(others), timeout=2.0):
+            rank = next(r for s, r in others.items() if s == sentinel)
+            self._fail(f"rank {rank} of {self.number} was lost{self._farewell(rank)}")
 
     def _farewell(self, rank: int) -> str:
         self._processes[rank].join(5)

@@ -174,7 +174,8 @@ def summed(parts: list[Part], geometry: Geometry, margin: float) -> Hinges:
     ranking = ranked(parts, far)
     real = ranking.far > -INF
     near = torch.where(real, ranking.far, 0.0).double()
-    value = torch.zeros_like(near[:, :1].sum(1))
+    # counting forgets what is no number: a NaN among the distances, or as the margin, must reach the value
+    value = 0.0 * (sum(f.sum(1) for f in far).double() + margin)  # type: ignore[union-attr]
     number = active = torch.zeros_like(value, dtype=torch.int64)
     for part, f in zip(parts, far, strict=True):
         tally = tallied(ranking, part, f, margin)

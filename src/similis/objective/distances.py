@@ -35,12 +35,6 @@ def unit(vectors: Tensor) -> Tensor:
     return functional.normalize(widened(vectors), dim=-1, eps=1e-12)
 
 
-def root(squared: Tensor) -> Tensor:
-    """Square root whose value and gradient are exactly 0 at 0."""
-    positive = squared > 0
-    return torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)
-
-
 def products(rows: Tensor, columns: Tensor) -> Tensor:
     """Inner products: (r, D) x (c, D) -> (r, c); a stack (c, K, D) or (r, m, D) adds an axis."""
     if rows.ndim == 3:
@@ -83,7 +77,7 @@ class Likeness:
         if norms is None:
             return functional.threshold(torch.rsub(self.s, 2.0, alpha=2), 2.0 * noise, nothing)
         squared = torch.sub(norms, self.s, alpha=2)
-        return torch.where(squared > noise * norms, squared, nothing)
+        return torch.where(squared <= noise * norms, nothing, squared)  # NaN stays NaN
 
     def far(self, geometry: Geometry) -> Tensor:
         """How far apart in the geometry named: ``-s``, ``d2`` or ``d``."""

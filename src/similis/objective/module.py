@@ -99,7 +99,8 @@ class Loss(nn.Module):
         if self.classes is not None:
             return self._divided(embeddings, labels, arguments, self.classes)
         value: Tensor = self.entry.function(embeddings, labels, **arguments)
-        return value
+        # comparisons drop what is no number; a network that has diverged must not look converged
+        return value + (embeddings.detach() * 0).sum().to(value.dtype)
 
     def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Joint) -> Tensor:
         """The loss of the samples of all processes, here with this process's share of the classes."""

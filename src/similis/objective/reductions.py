@@ -61,6 +61,11 @@ def softplus(rows: Tensor) -> Tensor:
     return functional.softplus(rows, threshold=40.0)
 
 
+def present(rows: Tensor) -> Tensor:
+    """Rows whose log-sum-exp had something to sum; NaN counts as something, or it would vanish from the loss."""
+    return rows != -INF
+
+
 def restricted(term: Term, mask: Tensor | None) -> Term:
     """The term over the columns of ``mask`` only."""
     if mask is None:
@@ -93,7 +98,7 @@ def evaluate(term: Term, first: int = 0) -> Reduced:
 def safe_lse(values: Tensor) -> Tensor:
     """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf."""
     peak = values.detach().amax(1)
-    some = peak > -INF
+    some = present(peak)
     peak = torch.where(some, peak, 0.0)
     mass = (values - peak.unsqueeze(1)).clamp(min=lowest(values)).exp().sum(1)
     return torch.where(some, torch.where(some, mass, 1.0).log() + peak, -INF)

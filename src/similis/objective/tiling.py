@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-DENSE_LIMIT = 2**22  # similarities: above, a dense matrix and what autograd keeps of it cost 100 MB and more
+DENSE_LIMIT = 2**19  # similarities, about 724 x 724: above, tiles measured faster (twice at 2048 x 2048) and smaller
 TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
 TILE_COLUMNS = 1024
 

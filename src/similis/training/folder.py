@@ -53,7 +53,7 @@ class RunFolder:
 
     def tidy(self, names: Iterable[str]) -> None:
         """Remove files that a finished run no longer needs, and halves that a killed process left beside them."""
-        for path in [*(self.path / name for name in names), *self.path.glob(".*.*")]:
+        for path in [*(self.path / name for name in names), *self.path.glob(".*")]:
             path.unlink(missing_ok=True)
 
     def log(self, record: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ def test_all_positions_are_equally_likely():
 
 
 def test_samplers_are_known_by_name():
-    assert {entry.name for entry in samplers} == {"balanced", "random", "hierarchical"}
+    assert {entry.name for entry in samplers} == {"balanced", "random", "hierarchical", "mined"}
     with pytest.raises(UserError, match="did you mean 'balanced'"):
         samplers.get("balance")
 

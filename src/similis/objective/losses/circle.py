@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from similis.objective.compare import compare
-from similis.objective.reductions import lse, softplus
+from similis.objective.reductions import lse, present, softplus
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
@@ -71,4 +71,4 @@ def circle(
     p = compare(embeddings, labels, references, sphere=True)
     push = p.neg(lambda t: lse(scale * relu(t.s.detach() + margin_cos) * (t.s - margin_cos)))
     pull = p.pos(lambda t: lse(-scale * relu(1 + margin_cos - t.s.detach()) * (t.s - (1 - margin_cos))))
-    return p.mean(softplus(push + pull), push.isfinite() & pull.isfinite())
+    return p.mean(softplus(push + pull), present(push) & present(pull))

@@ -10,7 +10,7 @@ from torch.nn.functional import relu
 
 from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
-from similis.objective.reductions import Term, count, lse, top, total
+from similis.objective.reductions import Term, count, lse, present, top, total
 from similis.objective.references import References
 from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
@@ -109,7 +109,7 @@ def lifted(
         return over_pairs(p, m)
     near = p.pos(lambda t: lse(m - t.s if cosine else t.d))
     far = p.neg(lambda t: lse(t.s if cosine else m - t.d))
-    return p.mean(relu(near + far), near.isfinite() & far.isfinite())
+    return p.mean(relu(near + far), present(near) & present(far))
 
 
 def over_pairs(p: Comparison, margin: float) -> Tensor:
@@ -131,5 +131,5 @@ def mined_without_margin(p: Comparison, epsilon_cos: float, pull_scale: float, p
     nearest = p.neg(lambda t: top(t.s)).values[:, 0]
     pull = p.pos(lambda t, near: lse(-pull_scale * t.s, t.s < near + epsilon_cos), rows=(nearest,))
     push = p.neg(lambda t, far: lse(push_scale * t.s, t.s > far - epsilon_cos), rows=(farthest,))
-    kept = pull.isfinite() & push.isfinite()
+    kept = present(pull) & present(push)
     return p.mean(torch.where(kept, 2 / pull_scale * pull + 2 / push_scale * push, 0.0))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.compare import compare
-from similis.objective.reductions import lse, softplus
+from similis.objective.reductions import lse, present, softplus
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
@@ -77,8 +77,8 @@ def nca(
     p = compare(embeddings, labels, references, sphere=sphere)
     near = p.pos(lambda t: lse(-scale * t.d2))
     far = p.neg(lambda t: lse(-scale * t.d2))
-    has = near.isfinite()
+    has = present(near)
     ratio = far - torch.where(has, near, 0.0)  # -inf - (-inf) would be NaN, and NaN survives a mask in backward
     if form == "prob":
         return p.mean(softplus(ratio), has)
-    return p.mean(ratio, has & far.isfinite())
+    return p.mean(ratio, has & present(far))

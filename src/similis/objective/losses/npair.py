@@ -9,7 +9,7 @@ from torch import Tensor
 
 from similis.objective.compare import compare
 from similis.objective.comparison import Comparison, squares
-from similis.objective.reductions import count, lse, softplus, top, total
+from similis.objective.reductions import count, lse, present, softplus, top, total
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
@@ -92,7 +92,7 @@ def npair(
         return first_pairs(p, l2)
     far = p.neg(lambda t: lse(t.s))
     value, has = mean_over_positives(p, far) if positives == "all" else with_next_positive(p, far)
-    return p.mean(value, has & far.isfinite()) + l2 * p.mean(squares(p.rows))
+    return p.mean(value, has & present(far)) + l2 * p.mean(squares(p.rows))
 
 
 def mean_over_positives(p: Comparison, far: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,5 +126,5 @@ def first_pairs(p: Comparison, l2: float) -> Tensor:
     far = p.neg(lambda t, is_second: lse(t.s, is_second), cols=(seconds,))
     partner = p.pos(lambda t, is_second: top(torch.zeros_like(t.s), is_second), cols=(seconds,)).index[:, 0]
     value = softplus(far - p.at(partner.clamp(min=0)).s)
-    anchors = paired & (earlier == 0) & far.isfinite()
+    anchors = paired & (earlier == 0) & present(far)
     return p.mean(value, anchors) + l2 * p.mean(squares(p.rows), paired & (earlier < 2))

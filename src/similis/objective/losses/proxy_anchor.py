@@ -6,7 +6,7 @@ from torch import Tensor
 
 from similis.objective.compare import compare_classes_to
 from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, softplus
+from similis.objective.reductions import lse, present, softplus
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
@@ -75,4 +75,4 @@ def proxy_anchor(
     p = compare_classes_to(proxies, embeddings, labels, references)
     pull = p.pos(lambda t: lse(-scale * (t.s - margin_cos)))
     push = p.neg(lambda t: lse(scale * (t.s + margin_cos)))
-    return p.mean(softplus(pull), pull.isfinite()) + p.mean(softplus(push))
+    return p.mean(softplus(pull), present(pull)) + p.mean(softplus(push))

@@ -11,7 +11,7 @@ from similis.objective.compare import compare_classes, compare_classes_to
 from similis.objective.comparison import Comparison
 from similis.objective.joining import batch_size
 from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, softplus
+from similis.objective.reductions import lse, present, softplus
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
@@ -91,7 +91,7 @@ def proxy_repulsion(
     """
     p = compare_classes_to(proxies, embeddings, labels, references)
     pull = p.pos(lambda t: lse(-scale * (t.s - margin_cos)))
-    value = p.mean(softplus(pull), pull.isfinite())
+    value = p.mean(softplus(pull), present(pull))
     if form == "samples":
         return value + repulsion(seen_by_samples(p, batch_size(len(embeddings)), gram), p.rows, scale, margin_cos)
     if form not in ("proxies", "hybrid"):
