@@ -129,8 +129,10 @@ def test_values_are_yaml():
 
 def test_interrupted_it_says_how_to_go_on_and_goes_on(tmp_path):
     """A real Ctrl-C to a real process; the second call ends with what an undisturbed one would say."""
-    words = [sys.executable, "-c", "from similis.cli import main; main()", "train",
-             "synthetic?classes=12&images=8&size=16", *SMALL[:-1], "60", "--no-pictures", "--batch", "8",
+    # a job that a script started in the background ignores Ctrl-C, and so would its children
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    words = [sys.executable, "-c", f"{heed}; from similis.cli import main; main()", "train",
+             "synthetic?classes=12&images=8&size=16", *SMALL[:-1], "12", "--no-pictures", "--batch", "8",
              "--set", "training.checkpoint_steps=1"]  # fmt: skip
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 200
