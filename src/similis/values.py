@@ -8,9 +8,10 @@ Legend, used in every docstring of the package::
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,22 @@ class MissingExtraError(SimilisError, ImportError):
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} is not installed; it comes with: pip install 'similis[{extra}]'")
+
+
+def part(module: str, name: str, extra: str) -> Any:
+    """A module outside the base install, imported when used, or an error that names the extra.
+
+    Args:
+        module: dotted name of the module.
+        name: of the package, as it is installed.
+        extra: that brings it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise  # the part is there, but misses something of its own
+        raise MissingExtraError(name, extra) from error
 
 
 class Counts(NamedTuple):

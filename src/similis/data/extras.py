@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from similis.values import MissingExtraError
+from similis.values import part
 
 _EXTRAS = {"pyarrow": "vision", "PIL": "vision", "fsspec": "vision", "lance": "lance", "scipy": "study"}
 
@@ -20,10 +19,5 @@ def extra(module: str) -> Any:
         >>> extra("pyarrow").__name__
         'pyarrow'
     """
-    part = module.partition(".")[0]
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != part:
-            raise
-        raise MissingExtraError(part, _EXTRAS[part]) from error
+    top = module.partition(".")[0]
+    return part(module, top, _EXTRAS[top])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from similis.values import MissingExtraError
+from similis import values
 
 NAMES = {"sklearn": "scikit-learn", "scipy": "scipy"}
 
@@ -17,10 +16,4 @@ def part(module: str) -> Any:
         >>> part("scipy.optimize").__name__
         'scipy.optimize'
     """
-    top = module.partition(".")[0]
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != top:
-            raise
-        raise MissingExtraError(NAMES[top], "sklearn") from error
+    return values.part(module, NAMES[module.partition(".")[0]], "sklearn")

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from similis.values import MissingExtraError
+from similis.values import part
 
 
 def scipy_stats() -> Any:
     """The module ``scipy.stats``."""
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise MissingExtraError("scipy", "study") from error
-    return stats
+    return part("scipy.stats", "scipy", "study")
 
 
 def posthocs() -> Any:
     """The module ``scikit_posthocs``."""
-    try:
-        import scikit_posthocs  # type: ignore[import-untyped,unused-ignore]
-    except ImportError as error:
-        raise MissingExtraError("scikit-posthocs", "study") from error
-    return scikit_posthocs
+    return part("scikit_posthocs", "scikit-posthocs", "study")
 
 
 def optuna() -> Any:
     """The module ``optuna``, told to speak of warnings only."""
-    try:
-        import optuna as found
-    except ImportError as error:
-        raise MissingExtraError("optuna", "study") from error
+    found = part("optuna", "optuna", "study")
     found.logging.set_verbosity(found.logging.WARNING)
     return found

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from similis.objective.losses.arcface import arcface, margin_in_radians, widened_angle
+from similis.objective.angles import margin_in_radians, widened_angle
+from similis.objective.losses.arcface import arcface
 from similis.objective.losses.normface import normface
 from similis.objective.module import loss
 from similis.values import UserError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from similis.objective.angles import margin_in_radians, widened_angle
 from similis.objective.compare import compare_to_classes
-from similis.objective.losses.arcface import margin_in_radians, widened_angle
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
