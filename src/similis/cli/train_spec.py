@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from similis.registry import losses
@@ -17,7 +16,6 @@ from similis.run.spec import ObjectiveSpec, RunSpec, changed, parse_spec
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
-LEAST = 2  # validation classes
 SCRATCH = ("small_conv",)  # networks without published weights
 
 
@@ -63,8 +61,7 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
     """The specification: a file's with the values asked for, or the defaults for a source of images.
 
     Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
-    a network that starts from the seed trains its batch norm, two classes validate at least (within a single class
-    every neighbour is right), and a batch is no larger than the training images.
+    a network that starts from the seed trains its batch norm, and a batch is no larger than the training images.
 
     Args:
         source: a file of a specification, or anything that the data room can open.
@@ -85,17 +82,11 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
 
 
 def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
-    """Validation share and batch size for small data, where they were not asked for."""
-    source = open_source(spec, machine)
-    labels, split = source.manifest.labels, source.split
-    validating = len(torch.unique(labels[split.validation]))
-    classes = len(torch.unique(labels[split.train])) + validating
-    if "data.validation_share" not in keys and validating == 1 and classes > LEAST:
-        spec = parse_spec(changed(spec.model_dump(mode="json"), {"data.validation_share": LEAST / classes}))
-        split = open_source(spec, machine).split
-    if "training.batch_size" in keys or len(split.train) >= spec.training.batch_size:
+    """A batch no larger than the training images, where its size was not asked for."""
+    images = len(open_source(spec, machine).split.train)
+    if "training.batch_size" in keys or images >= spec.training.batch_size:
         return spec
-    return parse_spec(changed(spec.model_dump(mode="json"), {"training.batch_size": len(split.train)}))
+    return parse_spec(changed(spec.model_dump(mode="json"), {"training.batch_size": images}))
 
 
 def file_values(path: Path) -> dict[str, Any]:
