@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from similis.objective.memory import WithMemory
 from similis.objective.module import loss
+from similis.objective.sampling import SampledClasses
 from similis.training.gradient_cache import cached_backward
 
 Step = Callable[[], Any]
@@ -39,6 +40,17 @@ PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], int]] = {
     "nca": ("nca", {"sphere": True}, "NCALoss", {}, 2048),
     "margin": ("margin", {"learnable": False}, "MarginLoss", {}, 1024),
     "smooth_ap": ("smooth_ap", {}, "SmoothAPLoss", {}, 512),
+    "npair pairs": ("npair", {"positives": "pairs", "l2": 0.0, "sphere": True}, "NPairsLoss", {}, 2048),
+}
+# as above, with class vectors; the peer's sizes are num_classes and embedding_size
+PROXY_PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
+    "normface": ("normface", {}, "NormalizedSoftmaxLoss", {}),
+    "arcface": ("arcface", {}, "ArcFaceLoss", {}),
+    "cosface": ("cosface", {}, "CosFaceLoss", {}),
+    "subcenter_arcface": ("subcenter_arcface", {"centers": 3}, "SubCenterArcFaceLoss", {"sub_centers": 3}),
+    "proxy_nca_pp": ("proxy_nca_pp", {}, "ProxyNCALoss", {"softmax_scale": 9}),
+    "soft_triple": ("soft_triple", {"centers": 10, "tau": 0.0}, "SoftTripleLoss", {"centers_per_class": 10}),
+    "proxy_anchor": ("proxy_anchor", {}, "ProxyAnchorLoss", {}),
 }
 PROXIES: dict[str, dict[str, Any]] = {
     "softmax": {},
@@ -95,9 +107,9 @@ def step_of(made: Callable[[Tensor, Tensor], Tensor], size: int, dim: int) -> St
     return step
 
 
-def ours(name: str, options: dict[str, Any], size: int, dim: int) -> Step:
+def ours(name: str, options: dict[str, Any], size: int, dim: int, classes: int | None = None) -> Step:
     """Our step; a small one is made first, for what PyTorch loads when it is first used."""
-    made = loss(name, num_classes=size // 4, dim=dim, **options)
+    made = loss(name, num_classes=classes or size // 4, dim=dim, **options)
     step_of(made, 32, dim)()
     return step_of(made, size, dim)
 
@@ -111,6 +123,11 @@ def peers(name: str, arguments: dict[str, Any], size: int, dim: int) -> Step:
     return step_of(made, size, dim)
 
 
+def proxy_peers(name: str, arguments: dict[str, Any], size: int, dim: int, classes: int) -> Step:
+    """The peer's step with class vectors."""
+    return peers(name, {**arguments, "num_classes": classes, "embedding_size": dim}, size, dim)
+
+
 def over_classes(name: str, classes: int, dim: int, size: int, options: dict[str, Any]) -> Step:
     """A step of a loss with class vectors."""
     made = loss(name, num_classes=classes, dim=dim, **options)
@@ -122,6 +139,26 @@ def over_classes(name: str, classes: int, dim: int, size: int, options: dict[str
         made(x.clone().requires_grad_(), labels).backward()
         return made
 
+    return step
+
+
+def sampled(name: str, classes: int, dim: int, size: int, share: float) -> Step:
+    """A step over a sample of the classes with ``SparseAdam``, whose moments are there already."""
+    made = SampledClasses(loss(name, num_classes=classes, dim=dim), share, sparse=True)
+    optimiser = torch.optim.SparseAdam(made.parameters(), lr=0.01)
+    x, labels = batch(size, dim)
+    labels = labels * (classes // len(labels))
+
+    def step() -> nn.Module:
+        optimiser.zero_grad()
+        made(x.clone().requires_grad_(), labels).backward()
+        optimiser.step()
+        return made
+
+    with torch.no_grad():  # the moments of all rows, by a gradient of one
+        (rows,) = made.parameters()
+        rows.grad = torch.sparse_coo_tensor([[0]], torch.zeros(1, dim), rows.shape, check_invariants=True)
+        optimiser.step()
     return step
 
 

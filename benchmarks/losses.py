@@ -1,20 +1,26 @@
 """Losses against the peer, against the limit, and at sizes that need tiles.
 
-``python -m benchmarks.losses [--only ROW] [--rounds 7] [--json FILE]``; ROW is one of
-triplets, peers, limit, classes, between, memory, cache.
+``python -m benchmarks.losses [--only ROW] [--rounds 7] [--threads 1] [--json FILE [--resume]]``; ROW is one of
+triplets, peers, proxy_peers, limit, classes, between, sampled, memory, cache. Rows are written to the file as they end;
+``--resume`` leaves out those that it holds. At the end the file is measured against what was set out to be shown.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks import loss_cases as cases
-from benchmarks.rounds import alternate, arguments, median, median_ratio, peak_memory, print_table, write_json
+from benchmarks.loss_targets import print_verdicts
+from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
 
 HERE = "benchmarks.loss_cases"
 MB = 1e6
@@ -69,28 +75,51 @@ def triplets(rounds: int) -> Figures:
     return found
 
 
+def beside(label: str, ours: list[Any], theirs: list[Any], kind: str, rounds: int) -> Figures:
+    """Speed and memory of one step of ours and of the peer's."""
+    turns = alternate({"ours": cases.ours(*ours), "peer": getattr(cases, kind)(*theirs)}, rounds)
+    found: Figures = {
+        "speed_up": 1 / median_ratio(turns, "ours", "peer"),
+        "ours_bytes": peak_memory(f"{HERE}:ours", *ours),
+        "peer_bytes": peak_memory(f"{HERE}:{kind}", *theirs),
+    }
+    # a rise below a megabyte is the noise of the measure
+    found["less_memory"] = found["peer_bytes"] / max(found["ours_bytes"], MB)
+    print(label, *found.values(), file=sys.stderr, flush=True)
+    return found
+
+
+def peer_table(title: str, found: Figures) -> None:
+    """The table of a row beside the peer."""
+    rows = [
+        (k, v["speed_up"], v.get("ours_bytes", 0) / MB, v.get("peer_bytes", 0) / MB, v["less_memory"])
+        for k, v in found.items()
+    ]
+    print_table(title, ["loss", "times faster", "our MB", "its MB", "times less (1 MB at least)"], rows)
+
+
 def against_peers(rounds: int) -> Figures:
-    """Every pair and triplet loss that both have, at three batch sizes."""
+    """Every pair and triplet loss that both have, at three batch sizes or the largest that the peer gets through."""
     found: Figures = {}
-    rows = []
     for label, (name, options, peer, given, most) in cases.PEERS.items():
+        for size in sorted({min(size, most) for size in (128, 512, 2048)}):
+            ours, theirs = [name, options, size, 128], [peer, given, size, 128]
+            found[f"{label} {size}"] = beside(f"{label} {size}", ours, theirs, "peers", rounds)
+    measured = list(found.values())
+    keys = ("speed_up", "less_memory")
+    found["geometric"] = {key: geometric([max(row[key], 1e-3) for row in measured]) for key in keys}
+    peer_table("Against the peer, d = 128", found)
+    return found
+
+
+def against_proxy_peers(rounds: int, number: int = 1000) -> Figures:
+    """Losses with class vectors that both have, C = 1,000."""
+    found: Figures = {}
+    for label, (name, options, peer, given) in cases.PROXY_PEERS.items():
         for size in (128, 512, 2048):
-            theirs = min(size, most)
-            if theirs < size and size > 512:
-                continue
-            pair = {"ours": cases.ours(name, options, theirs, 128), "peer": cases.peers(peer, given, theirs, 128)}
-            turns = alternate(pair, rounds if theirs <= 512 else min(rounds, 3))
-            small = peak_memory(f"{HERE}:ours", name, options, theirs, 128)
-            large = peak_memory(f"{HERE}:peers", peer, given, theirs, 128)
-            faster = 1 / median_ratio(turns, "ours", "peer")
-            found[f"{label} {theirs}"] = {"speed_up": faster, "ours_bytes": small, "peer_bytes": large}
-            rows.append((f"{label}, B = {theirs}", faster, small / MB, large / MB, large / max(small, MB)))
-            print(*rows[-1], file=sys.stderr, flush=True)
-    found["geometric"] = {"speed_up": geometric([r[1] for r in rows]), "less_memory": geometric([r[4] for r in rows])}
-    rows.append(("geometric mean", found["geometric"]["speed_up"], "", "", found["geometric"]["less_memory"]))
-    print_table(
-        "Against the peer, d = 128", ["loss", "times faster", "our MB", "its MB", "times less (1 MB at least)"], rows
-    )
+            ours, theirs = [name, options, size, 128, number], [peer, given, size, 128, number]
+            found[f"{label} {size}"] = beside(f"{label} {size}", ours, theirs, "proxy_peers", rounds)
+    peer_table(f"Class vectors against the peer, C = {number}, d = 128", found)
     return found
 
 
@@ -133,6 +162,7 @@ def between(_: int) -> Figures:
     named: dict[str, tuple[str, dict[str, Any]]] = {
         "proxy_repulsion samples": ("proxy_repulsion", {"form": "samples"}),
         "proxy_repulsion proxies": ("proxy_repulsion", {"form": "proxies"}),
+        "proxy_repulsion hybrid": ("proxy_repulsion", {"form": "hybrid"}),
         "proxy_gml": ("proxy_gml", {"subproxies": 2, "neighbors": 20}),
     }
     found: Figures = {}
@@ -142,6 +172,23 @@ def between(_: int) -> Figures:
         found[label] = {"rise_bytes": rise, "seconds": turns["step"][0]}
     rows = [(k, v["rise_bytes"] / MB, v["seconds"]) for k, v in found.items()]
     print_table(f"Classes against classes, C = {number}, d = 128", ["loss", "rise in MB", "seconds"], rows)
+    return found
+
+
+def sampled(rounds: int) -> Figures:
+    """A step with SparseAdam over 1 % of the classes: its memory over a 16-fold range, its time beside all classes."""
+    sizes, share, found = [62_500, 250_000, 1_000_000], 0.01, dict[str, Any]()
+    for name in ("proxy_anchor", "normface"):
+        rises = [peak_memory(f"{HERE}:sampled", name, number, 128, 256, share) for number in sizes]
+        pair = {
+            "sampled": cases.sampled(name, sizes[0], 128, 256, share),
+            "all": cases.over_classes(name, sizes[0], 128, 256, {}),
+        }
+        turns = alternate(pair, rounds)
+        found[name] = {"C": sizes, "rise_bytes": rises, "speed_up": 1 / median_ratio(turns, "sampled", "all")}
+    rows = [(k, *(r / MB for r in v["rise_bytes"]), v["speed_up"]) for k, v in found.items()]
+    columns = ["loss", *(f"MB, C = {c}" for c in sizes), f"times faster than all, C = {sizes[0]}"]
+    print_table("A sample of 1 % of the classes, beyond weights and moments, d = 128, B = 256", columns, rows)
     return found
 
 
@@ -160,25 +207,47 @@ def cache(_: int) -> Figures:
     return found
 
 
-ROWS: dict[str, Callable[[int], Figures]] = {
-    "triplets": triplets,
-    "peers": against_peers,
-    "limit": limit,
-    "classes": classes,
-    "between": between,
-    "memory": memory,
-    "cache": cache,
+# row: function, and its minutes on two idle cores with seven rounds, one thread
+ROWS: dict[str, tuple[Callable[[int], Figures], float]] = {
+    "triplets": (triplets, 3.0),
+    "peers": (against_peers, 20.0),
+    "proxy_peers": (against_proxy_peers, 6.0),
+    "limit": (limit, 8.0),
+    "classes": (classes, 6.0),
+    "between": (between, 6.0),
+    "sampled": (sampled, 2.0),
+    "memory": (memory, 0.5),
+    "cache": (cache, 1.5),
 }
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Losses: the peer, the limit, many classes.")
+    parser.add_argument("--only", choices=list(ROWS), default=None, help="measure this row alone")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each contestant takes its turn")
+    parser.add_argument("--threads", type=int, default=1, help="threads of both contestants")
+    parser.add_argument("--json", type=Path, default=None, help="also write the figures to this file")
+    parser.add_argument("--resume", action="store_true", help="leave out rows that the file holds already")
+    return parser.parse_args()
 
 
 def main() -> None:
     """Measure the rows that were asked for; figures of other rows in the file are kept."""
-    given = arguments("Losses: the peer, the limit, many classes.", list(ROWS))
+    given = arguments()
+    torch.set_num_threads(given.threads)
     path: Path | None = given.json
     figures = json.loads(path.read_text())["figures"] if path is not None and path.exists() else {}
-    for name in [given.only] if given.only else list(ROWS):
-        figures[name] = ROWS[name](given.rounds)
+    names = [given.only] if given.only else list(ROWS)
+    names = [name for name in names if not (given.resume and name in figures)]
+    minutes = sum(ROWS[name][1] for name in names)
+    print(f"{', '.join(names) or 'nothing left'}: about {minutes:.0f} minutes with seven rounds on two idle cores")
+    for name in names:
+        begin = time.perf_counter()
+        figures[name] = ROWS[name][0](given.rounds)
+        print(f"{name}: {(time.perf_counter() - begin) / 60:.1f} minutes\n", flush=True)
         write_json(path, "python -m benchmarks.losses", figures)
+    print_verdicts(figures)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from similis.cli.losses import FAMILIES, needs, year
-from similis.cli.losses_show import RELATIONS, options, span
+from similis.cli.losses_show import RELATIONS, SAMPLING, options, span
 from similis.figures.forces import save_forces
 from similis.registry import LossEntry, losses, miners
 
@@ -67,6 +67,7 @@ def loss_page(entry: LossEntry) -> str:
         ["mined tuples", entry.accepts or "none"],
         ["labels", RELATIONS[entry.relation]],
         ["cross-batch memory", "yes" if entry.memory else "no"],
+        ["sampling of classes", SAMPLING[entry.class_sampling]],
         [
             "learns",
             f"{', '.join(entry.learns)} (learning rate x{entry.lr_multiplier:g})" if entry.learns else "nothing",

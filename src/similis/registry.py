@@ -19,6 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 from similis.values import Options, OptionValue, UserError
 
 Family = Literal["pair", "triplet", "proxy", "classification"]
+ClassSampling = Literal["none", "unbiased", "biased"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -87,6 +88,7 @@ class LossEntry(Entry):
     sampler: Literal["balanced", "random"] = "balanced"
     relation: Literal["none", "sets", "graded"] = "none"
     memory: bool = False
+    class_sampling: ClassSampling = "none"
     lr_multiplier: float = 1.0
     exempt: Mapping[str, str] = field(default_factory=dict)
 
@@ -186,6 +188,7 @@ def register_loss(
     sampler: Literal["balanced", "random"] = "balanced",
     relation: Literal["none", "sets", "graded"] = "none",
     memory: bool = False,
+    class_sampling: ClassSampling = "none",
     lr_multiplier: float = 1.0,
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
@@ -207,6 +210,8 @@ def register_loss(
         sampler: the batches it needs: several images of each class, or any.
         relation: whether a matrix may stand in for labels: only as sets, or with its grades.
         memory: whether a cross-batch memory may extend its references.
+        class_sampling: whether a sample of the classes may stand for all, and what it does to the mean of the
+            loss: nothing (``unbiased``) or making it too small (``biased``).
         lr_multiplier: learning rate of its parameters relative to the backbone's.
         exempt: contract name -> reason why this loss does not keep it.
     """
@@ -217,7 +222,7 @@ def register_loss(
             input=input, cost=cost, network=network, weight=weight, learns=dict(learns or {}),
             forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
             accepts=accepts, sampler=sampler, relation=relation, memory=memory,
-            lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
+            class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
         )  # fmt: skip
         losses.add(entry)
         return function

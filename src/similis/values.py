@@ -34,6 +34,10 @@ class MissingExtraError(SimilisError, ImportError):
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} is not installed; it comes with: pip install 'similis[{extra}]'")
+        self.words = (part, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), self.words  # so that it comes back from another process as it is
 
 
 def part(module: str, name: str, extra: str) -> Any:

@@ -33,6 +33,9 @@ def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
 def test_run_report_add(file, tmp_path, capsys):
     folder = tmp_path / "out"
     assert ended("run", str(file), "--folder", str(folder)) == 0
+    said = capsys.readouterr().out
+    assert said.count("done  search-") == 2
+    assert said.count("done  final-") == 4
     assert (folder / "report.html").exists()
     assert ended("add", str(folder), "triplet") == 0
     assert ended("report", str(folder), "--no-times", "--out", str(tmp_path / "again")) == 0
@@ -40,6 +43,11 @@ def test_run_report_add(file, tmp_path, capsys):
     assert "triplet" in text
     assert "seconds of training" not in text
     assert str(tmp_path / "again" / "report.md") in capsys.readouterr().out
+
+
+def test_an_address_without_ray_is_refused(file, capsys):
+    assert ended("run", str(file), "--address", "auto") == 2
+    assert "add --ray" in capsys.readouterr().err
 
 
 def test_an_unfair_plan_ends_with_the_field_and_code_2(tmp_path, capsys):

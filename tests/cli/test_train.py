@@ -81,12 +81,37 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
         (["--backbone", "smal_conv"], "did you mean 'small_conv'?"),
         (["--protocol", "best"], "'fixed-validation'"),
         (["--epochs", "-1"], "training.epochs is -1"),
+        (["--ranks", "0"], "--ranks 0 given"),
+        (["--workers", "0"], "--workers 0 given"),
+        (["--ranks", "2", "--workers", "2"], "give one of the two"),
+        (["--address", "auto"], "say how many --workers"),
     ],
 )
 def test_a_wrong_word_is_answered_in_one_sentence(words, answer, photos, capsys):
     assert ended(["train", photos, *words]) == 2
     error = capsys.readouterr().err
     assert answer in error
+    assert "Traceback" not in error
+
+
+def test_two_processes_speak_to_one_display(photos, tmp_path, capsys):
+    words = ["train", photos, *SMALL, "--no-pictures", "--batch", "6", "--set", "model.freeze_batch_norm=true"]
+    assert ended([*words, "--runs", "one"]) == 0
+    one = capsys.readouterr().out
+    assert ended([*words, "--runs", "two", "--ranks", "2"]) == 0
+    two = capsys.readouterr().out
+    for name in ("training: 1 epochs", "step 1/1", "epoch 1: R@1", "images/s"):
+        assert name in one
+        assert name in two
+    table = [text[text.index("proxy_anchor") : text.index("run folder")] for text in (one, two)]
+    assert table[0] == table[1]
+
+
+def test_an_error_of_a_process_is_one_sentence_too(photos, capsys):
+    words = ["train", photos, *SMALL[2:], "--backbone", "googlenet", "--weights", "none", "--batch", "6"]
+    assert ended([*words, "--size", "64", "--ranks", "2", "--no-pictures"]) == 2
+    error = capsys.readouterr().err
+    assert "2 processes cannot share the batch statistics" in error
     assert "Traceback" not in error
 
 

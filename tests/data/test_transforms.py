@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision import transforms as peer
 
-from similis.data.images import prepare, prepared_size
-from similis.data.transforms import POLICIES, Policy, at_scales, augment, draws_of, normalise, policy_of, random_area
+from similis.data.images import mapped, prepare, prepared_size
+from similis.data.transforms import (
+    POLICIES,
+    Policy,
+    at_scales,
+    augment,
+    draws_of,
+    normalise,
+    policy_of,
+    random_area,
+    turned,
+)
 from similis.values import Preprocessing, UserError
 from tests.data.pictures import picture
 
@@ -179,3 +189,43 @@ def test_scales_keep_the_share_of_the_crop():
     assert [(wish.size, wish.resize) for wish in scaled] == [(128, 146), (224, 256), (448, 512)]
     with pytest.raises(UserError):
         at_scales(Preprocessing(), ())
+
+
+def noise(side):
+    return np.random.default_rng(3).integers(0, 256, (side, side, 3), dtype=np.uint8)
+
+
+def test_an_affine_map_counts_from_the_centres_of_pixels():
+    pixels, side = noise(9), 9
+    assert np.array_equal(mapped(pixels, (1, 0, 0, 0, 1, 0), (0, 0, 0), "bilinear"), pixels)
+    moved = mapped(pixels, (1, 0, -2, 0, 1, 0), (7, 8, 9), "bilinear")  # two to the right
+    assert np.array_equal(moved[:, 3:], pixels[:, 1:-2])
+    assert (moved[:, 0] == (7, 8, 9)).all()
+    quarter = mapped(pixels, (0, 1, 0, -1, 0, side - 1), (0, 0, 0), "bilinear")
+    assert np.array_equal(quarter, np.rot90(pixels, -1))
+
+
+def test_turned_images_hold_their_limits():
+    pixels, still = noise(21), Policy("still", crop="turned", flip=False)
+    assert np.array_equal(turned(pixels, still, "bilinear", [0.9] * 5), pixels)
+    quarter = Policy("quarter", crop="turned", flip=False, turn=90.0)
+    assert np.abs(turned(pixels, quarter, "bilinear", [0, 1.0, 0.5, 0.5, 0.5]).astype(int)
+                  - np.rot90(pixels, 1).astype(int)).max() <= 1  # fmt: skip
+    shifted = Policy("shifted", crop="turned", flip=False, shift=1 / 21)
+    right = turned(pixels, shifted, "bilinear", [0, 0.5, 0.5, 1.0, 0.5])
+    assert np.abs(right[1:-1, 2:-1].astype(int) - pixels[1:-1, 1:-2].astype(int)).max() <= 1
+    zoomed = Policy("zoomed", crop="turned", flip=False, zoom=2.0)
+    dot = np.zeros((21, 21, 3), np.uint8)
+    dot[8:13, 8:13] = 255
+    assert turned(dot, zoomed, "bilinear", [0, 0.5, 1.0, 0.5, 0.5]).mean() > 3 * dot.mean()
+    assert turned(dot, zoomed, "bilinear", [0, 0.5, 0.0, 0.5, 0.5]).mean() < 0.4 * dot.mean()
+
+
+def test_affine_never_mirrors():
+    # A bright left half stays left, whatever is drawn.
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    pixels[:, :16] = 255
+    wish = Preprocessing(size=32, resize=32)
+    for image in range(40):
+        made = augment(pixels, policy_of("affine"), wish, draws_of(0, 0, image))
+        assert made[8:24, 4:12].mean() > made[8:24, -12:-4].mean() + 150

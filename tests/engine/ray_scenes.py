@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import json
+import random
 import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from similis.engine.ray import WorkersLostError, connect, gang
+from similis.engine.gang import gang
+from similis.engine.ray import WorkersLostError, connect
 from similis.engine.ray import map as ray_map
-from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, square, wrong
+from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, speaking, square, wrong
 
 
 def small(folder: str) -> None:
@@ -24,6 +26,23 @@ def small(folder: str) -> None:
     one, two = gang(joined_loss, 2)
     assert one == two
     assert abs(one - alone()) < 1e-12
+    said: list[tuple[int, str]] = []
+    assert gang(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
+    assert sorted(said) == [(0, "first of 0"), (0, "last of 0"), (1, "first of 1"), (1, "last of 1")]
+    tournament(Path(folder))
+
+
+def tournament(folder: Path) -> None:
+    """Tasks of Ray leave the records of the local engine."""
+    from similis.study.hands import Hands
+    from similis.study.tournament import run_tournament
+    from tests.study.small import plan, without_cost
+
+    made, done = plan(search={"trials": 2, "epochs": 1}, seeds=[0]), []
+    here = run_tournament(made, folder / "here")
+    there = run_tournament(made, folder / "there", hands=Hands(2, on_ray=True, finished=done.append))
+    assert without_cost(there.path) == without_cost(here.path)
+    assert len(done) == 4
 
 
 def lost_workers(folder: str) -> None:
@@ -70,56 +89,79 @@ def remove_when_busy(cluster, node, folder: Path) -> None:
     cluster.remove_node(node, allow_graceful=False)
 
 
-def killed_run(folder: str) -> None:
+LONG_RUN = {
+    "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
+    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
+    "objective": {"loss": "proxy_anchor"},
+    "training": {"batch_size": 9, "per_class": 3, "checkpoint_steps": 1, "refit": False},
+}
+
+
+def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
+    """A run of two workers under kills, and the same on two processes of this machine without."""
     from similis.run.machine import Machine
-    from similis.run.ranks import run_on_ray
-    from similis.run.run import run
-    from similis.run.spec import parse_spec
+    from similis.run.ranks import run_on_ranks
+    from similis.run.spec import changed, parse_spec
+    from tests.run.small import remains
 
-    spec = parse_spec({
-        "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
-        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
-        "objective": {"loss": "multi_similarity"},
-        "training": {"epochs": 30, "batch_size": 9, "per_class": 3, "checkpoint_steps": 1},
-    })  # fmt: skip
-    alone = run(spec, Machine(root=Path(folder) / "alone"))
-    connect(cpus=2, store_bytes=100 * 2**20)
-    root = Path(folder) / "ray"
-    killed: list[int] = []
-    threading.Thread(target=kill_when_training, args=(root, killed), daemon=True).start()
-    result = run_on_ray(spec, Machine(root=root), workers=2)
-    assert killed, "nobody was killed"
-    assert [round(v, 2) for v in result.history] == [round(v, 2) for v in alone.history]
-    print(f"killed {killed}")
+    values, root = changed(LONG_RUN, {"training.epochs": int(epochs)}), Path(folder)
+    (root / "run.json").write_text(json.dumps(values))
+    words = ["train", str(root / "run.json"), "--runs", str(root / "ray"), "--workers", "2", "--no-pictures"]
+    seen = under_kills(words, root / "ray", root, int(kills), float(pause))
+    alone = run_on_ranks(parse_spec(values), Machine(root=root / "alone"), ranks=2)
+    (found,) = (path for path in (root / "ray").iterdir() if (path / "result.json").exists())
+    assert [path.name for path in (root / "ray").iterdir()] == [alone.address]
+    assert remains(found) == remains(alone.folder)  # weights, scores, every step once: to the bit
+    assert "test MAP@R" in seen
+    assert "step" in seen, "no progress came back to the display"
 
 
-def kill_when_training(root: Path, killed: list[int]) -> None:
-    """Kill a worker as soon as the run has made ten steps."""
-    while not killed:
-        time.sleep(0.05)
-        if sum(len(p.read_text().splitlines()) for p in root.glob("*/metrics.jsonl")) < 10:
-            continue
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                name = entry.read_bytes()
-            except OSError:
-                continue
-            parent = Path(entry.parent / "status").read_text()
-            if name.startswith(b"ray::Member") and b"work" in name and of_this_cluster(parent):
-                killed.append(int(entry.parent.name))
-                os.kill(killed[-1], signal.SIGKILL)
-                return
+def killed_tournament(folder: str, kills: str, seeds: str) -> None:
+    """A tournament under kills, and the same by the local engine without."""
+    from similis.study.report import write_report
+    from similis.study.tournament import Folder, run_tournament
+    from tests.study.small import plan, values, without_cost
+    from tests.study.test_kill import no_step_twice
+
+    root = Path(folder)
+    longer = {
+        "contestants": ["proxy_anchor", "contrastive", "triplet", "multi_similarity"],
+        "seeds": list(range(int(seeds))),
+        "search": {"trials": 3, "epochs": 40, "startup": 1, "pruning": False},
+    }
+    made = values(**longer)
+    made["terms"]["training"]["epochs"] = 80
+    (root / "plan.yaml").write_text(yaml.safe_dump(made))
+    words = ["tournament", "run", str(root / "plan.yaml"), "--folder", str(root / "ray"), "--ray", "--workers", "2"]
+    seen = under_kills(words, root / "ray" / "runs", root, int(kills), pause=2.0)
+    alone = run_tournament(plan(**{**longer, "terms": made["terms"]}), root / "alone")
+    runs = [{path.parent.name for path in (root / at / "runs").glob("*/spec.json")} for at in ("ray", "alone")]
+    print(f"{len(runs[0])} runs")
+    assert runs[0] == runs[1]  # none lost, none more
+    assert without_cost(root / "ray") == without_cost(alone.path)
+    no_step_twice(root / "ray")
+    ledgers = [sorted((root / at / "ledger.jsonl").read_text().splitlines()) for at in ("ray", "alone")]
+    assert ledgers[0] == ledgers[1]  # every model looked once at the test split
+    pages = [write_report(Folder(root / at), out=root / f"page-{at}", times=False) for at in ("ray", "alone")]
+    for one, other in zip(*pages, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert "done  final-main" in seen
 
 
-def of_this_cluster(status: str) -> bool:
-    """Whether a process descends from this one."""
-    while True:
-        parent = int(status.split("PPid:")[1].split()[0])
-        if parent == os.getpid():
-            return True
-        if parent <= 1:
-            return False
-        status = Path(f"/proc/{parent}/status").read_text()
+def under_kills(words: list[str], runs: Path, folder: Path, kills: int, pause: float) -> str:
+    """A driver with these words while workers, nodes and drivers are killed; what it wrote on its screens."""
+    from tests.engine.kills import Town, kill_often, report
+
+    begun, log = time.monotonic(), folder / "screen.log"
+    town = Town(words, runs, log)
+    try:
+        kill_often(town, kills, random.Random(kills), pause)
+        report(town, time.monotonic() - begun)
+    finally:
+        town.close()
+    assert sum(town.killed.values()) == kills
+    assert town.drivers == 1 + town.killed["driver"], "a driver did not survive what it should have"
+    return log.read_text(errors="replace")
 
 
 def raises(kind: type[Exception], text: str, call) -> None:

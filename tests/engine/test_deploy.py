@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.run import on_ray, torchrun
+from similis.cli import main
+from similis.run import torchrun
 from similis.values import UserError
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
@@ -39,10 +40,13 @@ def test_modules_exist(file):
         assert importlib.util.find_spec(module) is not None
 
 
-def test_the_commands_take_the_arguments_of_the_files(tmp_path, monkeypatch):
+def test_the_commands_take_the_arguments_of_the_files(tmp_path, monkeypatch, capsys):
     spec = tmp_path / "run.yaml"
-    with pytest.raises(UserError, match="there is no file"):
-        on_ray.main([str(spec), "--runs", str(tmp_path), "--workers", "4"])
+    words = yaml.safe_load((DEPLOY / "kuberay.yaml").read_text())["spec"]["entrypoint"].split()
+    assert words[0] == "similis"
+    with pytest.raises(SystemExit):  # the options are known; what is missing here is the file
+        main([*words[1:2], str(spec), *words[3:]])
+    assert "there is no file" in capsys.readouterr().err
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(UserError, match="start this by torchrun"):
         torchrun.main([str(spec), "--runs", str(tmp_path)])

@@ -41,11 +41,33 @@ def test_three_nodes_and_one_lost(tmp_path):
     assert "all as expected" in scene("lost_node", tmp_path, seconds=1200)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1300)
-def test_a_run_survives_a_killed_worker(tmp_path):
+@pytest.mark.timeout(660)
+def test_a_run_survives_three_kills(tmp_path):
+    """A worker, a node and a driver of a real cluster of three nodes; the result is that of an undisturbed run."""
     pytest.importorskip("ray")
-    assert "all as expected" in scene("killed_run", tmp_path, seconds=1200)
+    said = scene("killed_run", tmp_path, 3, 80, 0.5)
+    assert "3 kills {'worker': 1, 'node': 1, 'driver': 1}" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_run_survives_fifteen_kills(tmp_path, capsys):
+    pytest.importorskip("ray")
+    said = scene("killed_run", tmp_path, 15, 500, 1.5, seconds=3500)
+    with capsys.disabled():
+        print(said)
+    assert "15 kills" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_tournament_of_24_trials_survives_fifteen_kills(tmp_path, capsys):
+    pytest.importorskip("ray")
+    said = scene("killed_tournament", tmp_path, 15, 3, seconds=3500)
+    with capsys.disabled():
+        print(said)
+    assert "15 kills" in said
+    assert "24 runs" in said
 
 
 def test_nothing_of_ray_is_imported_before_it_is_asked_for():
@@ -54,19 +76,19 @@ def test_nothing_of_ray_is_imported_before_it_is_asked_for():
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from similis.engine import ray
+    from similis.engine import gang, ray
 
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import without the package does
     with pytest.raises(MissingExtraError, match=r"similis\[cluster\]"):
         ray.map(abs, [1])
     with pytest.raises(MissingExtraError, match="ray is not installed"):
-        ray.gang(abs, 2)
+        gang.gang(abs, 2)
 
 
 def test_wrong_numbers_are_refused():
-    from similis.engine import ray
+    from similis.engine import gang, ray
 
     with pytest.raises(UserError, match="workers=0"):
         ray.map(abs, [1], workers=0)
     with pytest.raises(UserError, match="workers=0"):
-        ray.gang(abs, 0)
+        gang.gang(abs, 0)

@@ -41,7 +41,7 @@ def test_every_backbone_is_registered_with_its_options():
         "bn_inception": {},
         "googlenet": {},
         "identity": {"features": 0},
-        "small_conv": {"width": "narrow", "norm": "batch"},
+        "small_conv": {"width": "narrow", "depth": 2, "norm": "batch"},
         "timm": {"tokens": "patches", "drop_path": 0.0},
     }
 

@@ -97,7 +97,7 @@ def wrong_counts(communicator):
 
 
 def test_wrong_counts_are_refused():
-    with pytest.raises(RankError, match=r"rank 0 of 1 failed(?s:.)*counts say"):
+    with pytest.raises(UserError, match="counts say"):
         launch(wrong_counts, 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,25 +14,29 @@ import torch
 from torch import nn
 
 from similis.data.sampling import samplers, shard
-from similis.engine.ranks import RankError
 from similis.objective.memory import WithMemory
 from similis.objective.module import loss
-from similis.run.machine import Machine
+from similis.objective.nested import Nested
+from similis.objective.sharding import shard as divide_classes
+from similis.run.machine import Machine, Silence
+from similis.run.parts import base_loss
 from similis.run.ranks import run_on_ranks
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.training.checkpoint import load_checkpoint, save_checkpoint
+from similis.training.checkpoint import load_checkpoint, read_tensors, save_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
 from similis.training.schedules import Schedule
-from similis.values import Batch
+from similis.values import Batch, UserError
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
 OBJECTIVES = {
     "multi_similarity": lambda: loss("multi_similarity"),
     "proxy_anchor": lambda: loss("proxy_anchor", num_classes=CLASSES, dim=6),
     "margin": lambda: loss("margin", miner="distance_weighted"),
+    "soft_triple": lambda: loss("soft_triple", num_classes=CLASSES, dim=6),
+    "nested arcface": lambda: Nested(loss("arcface", num_classes=CLASSES, dim=6), (3, 6)),
     "memory": lambda: WithMemory(loss("triplet", miner="semi_hard"), capacity=40, dim=6),
 }
 
@@ -43,19 +48,22 @@ def examples() -> tuple[torch.Tensor, torch.Tensor]:
     return centres[labels] + torch.randn(len(labels), 8, generator=generator, dtype=torch.float64), labels
 
 
-def task_of(name: str, communicator) -> Task:
+def task_of(name: str, communicator, divide: bool = False) -> Task:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 6)).double()
     objective = OBJECTIVES[name]().double()
+    if divide and communicator is not None:
+        divide_classes(base_loss(objective), communicator)
     rates = Rates(lr=0.01, loss_multiplier=10.0)
     optimiser = build_optimiser(parameter_groups(model, [], objective, rates), rates)
-    return Task(model, objective, optimiser, Schedule("cosine", 5), 10, STEPS, seed=0, communicator=communicator)
+    schedule = Schedule("cosine", 5)
+    return Task(model, objective, optimiser, schedule, 10, STEPS, seed=0, clip_norm=0.5, communicator=communicator)
 
 
-def curve(communicator, name: str, start: str | None = None, stop: int = STEPS, keep: str | None = None):
+def curve(communicator, name: str, start=None, stop: int = STEPS, keep=None, divide: bool = False):
     """Losses of the steps from a checkpoint on, and the weights at the end."""
-    task, (images, labels) = task_of(name, communicator), examples()
+    task, (images, labels) = task_of(name, communicator, divide), examples()
     progress = Progress() if start is None else load_checkpoint(start, task)[0]
     found: list[float] = []
 
@@ -67,7 +75,7 @@ def curve(communicator, name: str, start: str | None = None, stop: int = STEPS, 
 
     def after_step(report):
         found.append(report.loss.item())
-        if report.progress.step == stop and keep is not None and (communicator is None or communicator.rank == 0):
+        if report.progress.step == stop and keep is not None:
             save_checkpoint(keep, task, report.progress, {})
 
     end = train(task, batches, progress, after_step=after_step, after_epoch=lambda p: p.step >= stop, epochs=5)
@@ -95,12 +103,64 @@ def test_another_number_of_processes_goes_on(two, four, tmp_path):
         assert torch.allclose(found, want[30:], rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["proxy_anchor", "soft_triple", "nested arcface"])
+def test_divided_classes_are_saved_on_four_and_resumed_on_one_two_and_three(two, three, four, name, tmp_path):
+    want, weights = curve(None, name)
+    kept = tmp_path / "half.safetensors"
+    for found, _ in four.call(curve, name, None, 30, kept, True):
+        assert torch.allclose(found, want[:30], rtol=0, atol=1e-9)
+    divided = (name, kept, STEPS, None, True)
+    again = [two.call(curve, *divided), three.call(curve, *divided), two.call(curve, name, kept)]
+    rest = [curve(None, name, kept), *(each for part in again for each in part)]
+    for found, model in rest:
+        assert len(found) == STEPS - 30
+        assert torch.allclose(found, want[30:], rtol=0, atol=1e-9)
+        assert all(torch.allclose(model[key], weights[key], rtol=0, atol=1e-9) for key in weights)
+
+
 SPEC = {
     "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
     "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
     "objective": {"loss": "multi_similarity"},
     "training": {"epochs": 2, "batch_size": 9, "per_class": 3},
 }
+
+
+class Stop(Silence):
+    """Ends the whole thing when so many steps were made."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, report, mined) -> None:
+        if report.progress.step >= self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_a_run_with_divided_classes_goes_on_with_other_numbers(tmp_path):
+    spec = parse_spec(
+        SPEC
+        | {
+            "objective": {"loss": "proxy_anchor"},
+            "training": SPEC["training"] | {"epochs": 15, "checkpoint_steps": 1, "refit": False},
+        }
+    )
+    alone = run(spec, Machine(root=tmp_path / "alone"))
+    with pytest.raises(KeyboardInterrupt):
+        run_on_ranks(spec, Machine(root=tmp_path / "4", divide_classes=True), Stop(10), ranks=4)
+    (left,) = (tmp_path / "4").iterdir()
+    begun = load_progress(left / "checkpoint-select.safetensors")
+    assert 9 <= begun < 30  # a step is told before its checkpoint
+    for ranks in (1, 2, 3):
+        shutil.copytree(tmp_path / "4", tmp_path / str(ranks))
+        result = run_on_ranks(spec, Machine(root=tmp_path / str(ranks), divide_classes=True), ranks=ranks)
+        assert torch.allclose(losses_of(alone), losses_of(result), rtol=1e-2, atol=1e-3)
+        assert result.history[:5] == pytest.approx(alone.history[:5])
+
+
+def load_progress(path: Path) -> int:
+    return json.loads(read_tensors(path)[1]["progress"])["step"]
 
 
 def losses_of(result) -> torch.Tensor:
@@ -123,7 +183,7 @@ def test_a_run_on_two_processes(tmp_path):
 @pytest.mark.slow
 def test_batch_norm_in_training_is_refused(tmp_path):
     values = SPEC | {"model": SPEC["model"] | {"backbone": "googlenet", "freeze_batch_norm": False, "image_size": 64}}
-    with pytest.raises(RankError, match="cannot share the batch statistics"):
+    with pytest.raises(UserError, match="cannot share the batch statistics"):
         run_on_ranks(parse_spec(values), Machine(root=tmp_path), ranks=2)
 
 

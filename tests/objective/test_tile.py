@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.reductions import count, total
-from similis.objective.tile import Tile, terms_of
+from similis.objective.reductions import count, lse, total
+from similis.objective.tile import MUTUAL, Tile, Watched, terms_of, turned
 from similis.values import UserError
 
 
@@ -45,3 +45,30 @@ def test_one_term_or_several():
     first, second = total(torch.ones(2, 3)), count(torch.ones(2, 3, dtype=torch.bool))
     assert terms_of(first) == (first,)
     assert terms_of((first, second)) == (first, second)
+
+
+def test_what_a_function_reads_is_noted():
+    alike = Watched(tile(torch.tensor([0, 2]), torch.tensor([2, 0, 1])))
+    assert torch.equal(alike.d2 + alike.far("cosine"), alike.tile.d2 - alike.tile.s)
+    assert alike.read == {"d2", "far"}
+    assert alike.read <= MUTUAL
+    for name in ("columns", "same", "grade", "row_labels", "of_classes", "squares"):  # differ in the mirror image
+        getattr(alike, name)
+        assert name in alike.read
+        assert name not in MUTUAL
+
+
+def test_a_turned_term_is_that_of_the_mirror_image():
+    values, where = torch.arange(12.0).view(2, 3, 2), torch.arange(6).view(2, 3) > 2
+    term = turned(lse(values, where))
+    assert term.kind == "lse"
+    assert term.values.tolist() == [[values[i, j].tolist() for i in range(2)] for j in range(3)]
+    assert term.where.tolist() == where.T.tolist()
+    assert turned(total(values)).where is None
+
+
+@pytest.mark.parametrize("name", ["d", "d2"])
+def test_a_tile_of_a_stream_has_the_same_distances(name):
+    plain = tile(None, None)
+    streamed = Tile(**{**vars(plain), "streamed": True})
+    assert torch.equal(getattr(streamed, name), getattr(plain, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from similis.objective.compare import compare, compare_to_classes
-from similis.objective.reductions import total
+from similis.objective.reductions import lse, total
 from similis.objective.references import Block, batch_references
 from similis.objective.tiled import TiledComparison, in_tiles
 from similis.objective.tiling import dense, tiles
@@ -90,3 +90,39 @@ def test_a_dense_comparison_in_tiles():
     a, b = (c.neg(lambda t: total(t.s.square())).sum() for c in (p, q))
     assert torch.allclose(a, b, atol=1e-12)
     assert torch.allclose(*(torch.autograd.grad(v, x, retain_graph=True)[0] for v in (a, b)), atol=1e-12)
+
+
+def mirrored_halves(fn, labels, calls):
+    """A reduction over the negatives of a batch in tiles of 4 x 4; ``calls`` gathers the shapes that ``fn`` saw."""
+
+    def watched(t, *values):
+        calls.append(tuple(t.s.shape))
+        return fn(t, *values)
+
+    x, _ = random_batch(0)
+    x.requires_grad_()
+    out = []
+    for context in (tiles(4, 4), dense()):
+        with context:
+            found = compare(x, labels, sphere=False).neg(watched)
+        out.append([found.detach(), *torch.autograd.grad(found.pow(2).sum(), x)])
+    for got, want in zip(*out, strict=True):
+        assert torch.allclose(got, want, atol=1e-11)
+
+
+def test_a_function_of_likeness_alone_is_called_once_for_both_images():
+    _, labels = random_batch(0)
+    alike, different = [], []
+    mirrored_halves(lambda t: lse(1 - t.d), labels, alike)
+    mirrored_halves(lambda t: lse(t.s + 0.1 * t.columns.to(t.s.dtype)), labels, different)
+    assert len(different) > len(alike) + 2
+
+
+def test_a_relation_that_is_not_symmetric_keeps_its_sides():
+    """Who is a negative of whom may differ between the images; so may the grades that a function reads."""
+    generator = torch.Generator().manual_seed(5)
+    relation = torch.randint(-1, 2, (11, 11), generator=generator).double()
+    assert not torch.equal(relation, relation.T)
+    mirrored_halves(lambda t: lse(t.s), relation, [])
+    mirrored_halves(lambda t: total(t.d * (t.grade + 2)), relation, [])
+    mirrored_halves(lambda t: (lse(t.d2, t.s > 0))._replace(kind="total"), relation, [])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from similis.data.samplers.mined import mined
-from similis.retrieval.mining import mine_offline
+from similis.data.samplers.mined import drawn_positives, mined
+from similis.retrieval.mining import Mined, mine_offline
 from similis.values import Embedded, UserError
 
 
@@ -92,3 +93,43 @@ def test_refusals(embedded):
             seed=0,
             epoch=0,
         )
+
+
+def test_drawn_positives_are_all_others_of_the_class_evenly():
+    labels = np.array([3, 1, 3, 3, 8, 1, 3])
+    numbers = (np.arange(3000) + 0.5) / 3000
+    drawn = np.stack([drawn_positives(labels, np.full(7, u)) for u in numbers])
+    for i, label in enumerate(labels):
+        others = [j for j in range(7) if j != i and labels[j] == label]
+        found, counts = np.unique(drawn[:, i], return_counts=True)
+        assert found.tolist() == (others or [-1])
+        assert counts.tolist() == [3000 // max(len(others), 1)] * len(found)
+    largest = np.nextafter(1.0, 0.0)
+    assert drawn_positives(labels, np.full(7, largest)).tolist() == [6, 5, 6, 6, -1, 1, 3]
+
+
+def test_semi_hard_draws_do_not_depend_on_tiles(embedded):
+    found = [
+        mine_offline(embedded, 3, kind="semi_hard", generator=torch.Generator().manual_seed(1), tile=tile)
+        for tile in (50, 10**6)
+    ]
+    assert torch.equal(found[0].positives, found[1].positives)
+
+
+def test_without_positives_pairs_are_drawn_anew_in_every_epoch(embedded):
+    found = mine_offline(embedded, 1)
+    ends: dict[int, set[int]] = {}
+    for epoch in range(20):
+        rows = mined(embedded.labels, positives=None, negatives=found.negatives, batch_size=40, seed=0, epoch=epoch)
+        for i, j, n, m in rows.view(-1, 4).tolist():
+            assert i != j
+            assert embedded.labels[i] == embedded.labels[j]
+            assert (n, m) == (int(found.negatives[i]), int(found.negatives[j]))
+            ends.setdefault(i, set()).add(j)
+    assert max(len(each) for each in ends.values()) > 2
+    assert 44 not in ends  # the class of one
+
+
+def test_useful_rows_have_a_positive_and_negatives_on_both_ends():
+    table = Mined(torch.tensor([1, 0, 3, 2, -1]), torch.tensor([[2], [3], [0], [-1], [0]]))
+    assert table.useful().tolist() == [True, True, False, False, False]

@@ -40,12 +40,19 @@ def ran(root: Path, watch=None, workers: int = 0, **changes) -> RunResult:
 
 
 def remains(folder: Path) -> dict[str, object]:
-    """Everything of a finished run that must not depend on how often it was interrupted."""
-    binary = ("model.safetensors", "scores.safetensors", "embeddings.safetensors", "result.json", "selection.json")
+    """Everything of a finished run that must not depend on how often it was interrupted: all but times."""
+    binary = ("model.safetensors", "scores.safetensors", "embeddings.safetensors")
     kept: dict[str, object] = {name: (folder / name).read_bytes() for name in binary}
-    kept["metrics"] = [json.dumps(r) for r in RunFolder(folder).records() if "opened" not in r]
+    for name in ("result.json", "selection.json"):
+        kept[name] = timeless(json.loads((folder / name).read_text()))
+    kept["metrics"] = [timeless(r) for r in RunFolder(folder).records() if "opened" not in r]
     kept["files"] = sorted(p.name for p in folder.iterdir() if p.name != "events")
     return kept
+
+
+def timeless(values: dict[str, object]) -> str:
+    """Plain values as text, without what a clock said."""
+    return json.dumps({k: v for k, v in values.items() if k not in ("cost", "mining_seconds")})
 
 
 class Killer(Silence):

@@ -184,6 +184,8 @@ def test_language_guidance_enters_by_a_file(tmp_path):
     with_words, without = ran(tmp_path, **spec), ran(tmp_path, objective__loss="multi_similarity")
     first_loss = [next(iter(RunFolder(r.folder).records()))["loss"] for r in (with_words, without)]
     assert first_loss[0] != first_loss[1]
+    save_tensors(tmp_path / "words.safetensors", {"similarity": torch.ones(12, 12)}, {})  # other words, the same name
+    assert ran(tmp_path, **spec).address != with_words.address
 
 
 def test_a_frozen_backbone_is_computed_once_and_its_head_learns(tmp_path):
@@ -219,7 +221,7 @@ def test_a_missing_weights_file_is_said_at_once(tmp_path):
 
 
 def test_the_identity_backbone_has_no_images(tmp_path):
-    with pytest.raises(UserError, match="backbone of images"):
+    with pytest.raises(UserError, match="takes a data set of ready vectors"):
         ran(tmp_path, model__backbone="identity", model__options={"features": 4}, model__image_size=None)
 
 

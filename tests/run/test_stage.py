@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from similis.registry import losses
+from similis.run.keeper import Keeper
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss, build_objective, open_source
 from similis.run.run import prepared
-from similis.run.stage import Keeper, Stage, batches_of, build_task
+from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
 from tests.run.small import small
@@ -52,7 +53,8 @@ def test_class_vectors_are_those_of_the_training_classes(tmp_path):
 
 @pytest.mark.parametrize("start", [0, 1])
 def test_batches_from_the_middle_are_those_of_the_whole_epoch(start, tmp_path):
-    batches = batches_of(stage_of(tmp_path))
+    stage = stage_of(tmp_path)
+    batches = batches_of(stage, build_task(stage))
     whole, rest = list(batches(1, 0)), list(batches(1, start))
     assert len(rest) == len(whole) - start == 2 - start
     for one, other in zip(whole[start:], rest, strict=True):
@@ -62,7 +64,8 @@ def test_batches_from_the_middle_are_those_of_the_whole_epoch(start, tmp_path):
 
 def test_only_training_rows_are_ever_seen(tmp_path):
     stage = stage_of(tmp_path)
-    seen = {row for epoch in range(3) for batch in batches_of(stage)(epoch, 0) for row in batch.ids.tolist()}
+    batches = batches_of(stage, build_task(stage))
+    seen = {row for epoch in range(3) for batch in batches(epoch, 0) for row in batch.ids.tolist()}
     assert seen == set(stage.rows.tolist())
 
 

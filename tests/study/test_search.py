@@ -13,11 +13,12 @@ import pytest
 
 from similis.run.machine import Machine
 from similis.study.ledger import Ledger
+from similis.study.reading import parse_plan
 from similis.study.records import Records
 from similis.study.search import Place, PrunedError, Reporter, search_contestant
 from similis.study.storage import open_storage
 from similis.study.trials import open_study, resumed
-from tests.study.small import plan, without_cost
+from tests.study.small import plan, values, without_cost
 
 
 def place(folder: Path) -> Place:
@@ -78,12 +79,87 @@ def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
 def test_an_epoch_is_reported_once():
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.3))
     trial = study.ask()
-    reporter = Reporter(trial, True)
+    reporter = Reporter(trial, plan().search)
     reporter.validated(1, 0.5, 0.5)
     reporter.validated(1, 0.5, 0.5)  # a second report of the same epoch would be a warning, hence an error here
     with pytest.raises(PrunedError):
         reporter.validated(2, 0.1, 0.5)
-    Reporter(trial, False).validated(3, 0.0, 0.5)
+    Reporter(trial, plan(search={"pruning": False}).search).validated(3, 0.0, 0.5)
+
+
+def folded(curves: list[list[float]], study) -> list[int | None]:
+    """Trials of three folds with two epochs each, told one after the other; the step at which each was pruned."""
+    ends: list[int | None] = []
+    for curve in curves:
+        trial = study.ask()
+        reporter = Reporter(trial, plan(search={"epochs": 2, "startup": 2}).search, 3)
+        try:
+            for step, value in enumerate(curve):
+                fold = curve[step // 2 * 2 : step + 1]
+                reporter.validated(step % 2 + 1, value, max(fold))
+                if step % 2:
+                    reporter.finished.append(max(fold))
+            study.tell(trial.number, sum(reporter.finished) / 3)
+            ends.append(None)
+        except PrunedError:
+            study.tell(trial.number, state=optuna.trial.TrialState.PRUNED)
+            ends.append(step + 1)
+    return ends
+
+
+def test_over_folds_the_mean_so_far_is_compared_at_the_same_number_of_samples():
+    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.MedianPruner(2, 1))
+    curves = [
+        [0.7, 0.8, 0.3, 0.4, 0.5, 0.6],
+        [0.7, 0.8, 0.1, 0.2, 0.5, 0.6],  # below in its second fold, but only one trial is complete
+        [0.6, 0.8, 0.1, 0.2, 0.5, 0.6],  # 0.6 against the median 0.7, at the first epoch
+        [0.7, 0.8, 0.2, 0.2, 0.9, 0.9],  # the median at step 4 is (0.6 + 0.5) / 2
+        [0.7, 0.8, 0.2, 0.35, 0.2, 0.1],  # 1.35 / 3 against the median of 1.7 / 3 and 1.5 / 3, at step 5
+        [0.9, 0.9, 0.5, 0.5, 0.5, 0.4],
+    ]
+    assert folded(curves, study) == [None, None, 1, 4, 5, None]
+    assert study.trials[0].intermediate_values == pytest.approx(
+        {1: 0.7, 2: 0.8, 3: 1.1 / 2, 4: 1.2 / 2, 5: 1.7 / 3, 6: 1.8 / 3}
+    )
+    assert study.trials[0].value == pytest.approx(0.6), "the last mean is the value of the trial"
+
+
+def cross_validated(**search):
+    made = values(contestants=["proxy_anchor"], search={"startup": 1, "strategy": "random", **search})
+    made["terms"]["data"] |= {
+        "protocol": "cross-validation",
+        "folds": 3,
+        "source": "synthetic?classes=18&images=6&size=12",
+    }
+    return parse_plan(made)
+
+
+def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same(tmp_path):
+    made = cross_validated(trials=5, epochs=2)
+    record = search_contestant(made, made.contestants[0], place(tmp_path / "whole"))
+    trials = Records(tmp_path / "whole" / "records").all("trial")
+    full = 3 * 2 * 20  # three folds, two epochs, 36 images: one batch of 20
+    stopped = [t for t in trials if t["state"] == "pruned"]
+    assert stopped
+    for trial in trials:
+        assert trial["samples"] == (20 * len(trial["history"]) if trial in stopped else full)
+        assert (len(trial["addresses"]), trial["value"] is None) == ((0, True) if trial in stopped else (3, False))
+    assert any(t["samples"] < full for t in stopped)
+    assert 4 * full < record["samples"] <= 5 * full
+    for name in [t["name"] for t in (stopped[0], trials[-1])]:
+        cut = tmp_path / name
+        shutil.copytree(tmp_path / "whole", cut)
+        (cut / "records" / "search-proxy_anchor.json").unlink()
+        (cut / "records" / f"{name}.json").unlink()
+        assert search_contestant(made, made.contestants[0], place(cut)) == record
+        assert without_cost(cut) == without_cost(tmp_path / "whole")
+        assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
+
+
+def test_without_pruning_every_fold_is_run(tmp_path):
+    made = cross_validated(trials=3, epochs=1, pruning=False)
+    assert search_contestant(made, made.contestants[0], place(tmp_path))["pruned"] == 0
+    assert len(list(tmp_path.glob("runs/*/result.json"))) == 3 * 3
 
 
 def test_a_half_line_of_the_journal_is_dropped(tmp_path):

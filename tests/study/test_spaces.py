@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import optuna
 import pytest
+import torch
 
+from similis.objective.module import loss
 from similis.registry import Range, losses
 from similis.study.plan import Contestant, SearchPlan
 from similis.study.sampler import build_sampler, distribution, nearest
@@ -19,6 +21,15 @@ def test_every_loss_has_a_space_of_its_own_options(entry):
     assert (RATE in space) == bool(entry.learns)
     for kind in space.values():
         distribution(kind)
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_what_is_searched_may_stand_beside_every_preset(entry):
+    values = {name: value.low for name, value in entry.space.items()}
+    vectors = torch.nn.functional.normalize(torch.randn(16, 8, generator=torch.Generator().manual_seed(0)))
+    for preset in (None, *entry.presets):
+        made = loss(entry.name, class_ids=[0, 1, 2, 3], dim=8, preset=preset, **values)
+        assert made(vectors, torch.arange(16) % 4).isfinite()
 
 
 def test_table_15_has_the_ranges_and_steps_of_the_thesis():

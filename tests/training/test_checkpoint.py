@@ -72,3 +72,33 @@ def test_another_format_is_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, path, {"format": "other"})
     with pytest.raises(DataError, match="'other'"):
         load_checkpoint(path, made(False))
+
+
+@pytest.mark.parametrize("stop_at", [3, 5, 8])
+def test_a_table_made_at_some_epochs_is_in_the_checkpoint_and_made_again_only_where_an_epoch_begins(tmp_path, stop_at):
+    """5 steps an epoch, a table before epochs 0 and 2, from the weights of that moment."""
+    path, made_at = tmp_path / "checkpoint.safetensors", []
+
+    def before_epoch(progress):
+        made_at.append(progress.step)
+        if progress.epoch % 2 == 0:
+            built.tables = {"mean": torch.stack([p.mean() for p in built.model.parameters()]).detach()}
+
+    def after_step(report):
+        seen.append(float(built.tables["mean"].sum()))
+        if report.progress.step == stop_at and not path.exists():
+            save_checkpoint(path, built, report.progress, {})
+
+    def run(progress):
+        train(built, batches, progress, after_step=after_step, after_epoch=lambda p: False, epochs=3,
+              before_epoch=before_epoch)  # fmt: skip
+
+    built, seen = made(False), []
+    run(Progress())
+    whole = seen
+    assert made_at == [0, 5, 10]
+    assert len(set(whole)) == 2
+    built, seen, made_at = made(False), [], []
+    run(load_checkpoint(path, built)[0])
+    assert seen == whole[stop_at:]
+    assert made_at == [step for step in (5, 10) if step >= stop_at]

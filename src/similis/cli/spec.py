@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from similis.run.spec import Part
 
 
 def schema() -> None:
@@ -21,19 +27,23 @@ def example() -> None:
 
 def written_example() -> str:
     """The specification as YAML with comments, from the fields themselves."""
+    from similis.run.spec import RunSpec
+
+    return "\n".join(["# similis train run.yaml", *example_lines(RunSpec)]) + "\n"
+
+
+def example_lines(model: type[Part], indent: str = "") -> Iterator[str]:
+    """One line for each key with its default and its meaning; the keys of a part below its own."""
     import json
 
-    from similis.run.spec import Part, RunSpec
+    from similis.run.spec import Part
 
-    lines = ["# similis train run.yaml"]
-    for name, field in RunSpec.model_fields.items():
+    for key, field in model.model_fields.items():
         part = field.annotation
-        if not (isinstance(part, type) and issubclass(part, Part)):
-            lines.append(f"{name}: {json.dumps(field.default)}")
+        if isinstance(part, type) and issubclass(part, Part):
+            yield f"{indent}{key}:  # {(part.__doc__ or '').strip()}"
+            yield from example_lines(part, f"{indent}  ")
             continue
-        lines.append(f"{name}:  # {(part.__doc__ or '').strip()}")
-        for key, inner in part.model_fields.items():
-            value = "photos/" if inner.is_required() else inner.default
-            words = f"  # {inner.description}" if inner.description else ""
-            lines.append(f"  {key}: {json.dumps(value)}{words}")
-    return "\n".join(lines) + "\n"
+        value = "photos/" if field.is_required() else field.default
+        words = f"  # {field.description}" if field.description else ""
+        yield f"{indent}{key}: {json.dumps(value)}{words}"

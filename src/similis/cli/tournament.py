@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,20 +35,41 @@ def run(
     *,
     file: PlanFile,
     folder: Annotated[Path | None, typer.Option(help="Where to keep it; tournaments/NAME if not given.")] = None,
-    workers: Workers = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]")
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
     root: Root = None,
+    on_ray: Annotated[bool, typer.Option("--ray", help="Work as tasks of Ray.")] = False,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
+    cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
+    gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
 ) -> None:
     """Run a plan, or go on with it; then write its report."""
     from similis.cli.screen import console
+    from similis.engine.ray import Share
+    from similis.study.hands import Hands
     from similis.study.reading import read_plan
     from similis.study.report import write_report
     from similis.study.tournament import run_tournament
+    from similis.values import UserError
 
+    if address is not None and not on_ray:
+        raise UserError(f"--address {address} is that of a Ray cluster; add --ray to work there")
     read = read_plan(file)
-    done = run_tournament(read, folder or Path("tournaments") / read.name, workers=workers, only=only, data_root=root)
+    hands = Hands(workers, on_ray, address, Share(cpus, gpus), finished=told)
+    done = run_tournament(read, folder or Path("tournaments") / read.name, only=only, data_root=root, hands=hands)
     for path in write_report(done):
         console().print(str(path), markup=False, soft_wrap=True)
+
+
+def told(record: dict[str, Any]) -> None:
+    """One line for a finished search or final run."""
+    from similis.cli.screen import console
+
+    value = record.get("test", {}).get("recall@1", record.get("value"))
+    number = "" if value is None else f"  {'test' if 'test' in record else 'validation'} R@1 {100 * value:.2f} %"
+    console().print(f"done  {record['name']}{number}", markup=False, soft_wrap=True)
 
 
 def report(

@@ -40,19 +40,35 @@ def train(
         bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
     ] = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    loaders: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
     cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
     root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
+    ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
+    divide_classes: Annotated[
+        bool, typer.Option("--divide-classes", help="Each process owns a share of the class vectors.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
+    cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
+    gpus: Annotated[float, typer.Option(help="Graphics cards of each worker.")] = 0.0,
 ) -> None:
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
     from similis.cli.train_spec import Asked, asked_spec
+    from similis.cli.train_where import Where, run_where
     from similis.run.machine import Machine
-    from similis.run.run import run
 
-    machine = Machine(root=runs, workers=workers, cache_bytes=int(cache_gb * 2**30), data_root=root)
+    where = Where(ranks=ranks, workers=workers, address=address, cpus=cpus, gpus=gpus)
+    where.check()
+    machine = Machine(
+        root=runs,
+        workers=loaders,
+        cache_bytes=int(cache_gb * 2**30),
+        data_root=root,
+        divide_classes=divide_classes,
+    )
     asked = Asked(
         loss=loss, epochs=epochs, size=size, dim=dim, backbone=backbone, weights=weights, batch=batch, lr=lr, seed=seed,
         protocol=protocol, allow_counts=allow_counts or None, settings=tuple(set_ or ()),
@@ -60,7 +76,7 @@ def train(
     spec = asked_spec(source, asked, machine)
     try:
         with Display() as display:
-            result = run(spec, machine, display)
+            result = run_where(spec, machine, where, display)
     except KeyboardInterrupt:
         console().print("\nstopped; the same command goes on from the last checkpoint", markup=False)
         raise typer.Exit(INTERRUPTED) from None

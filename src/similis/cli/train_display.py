@@ -29,6 +29,7 @@ class Display:
         self._steps, self._epochs, self._done, self._images = 0, 0, 0, 0
         self._loss: float | None = None
         self._recall = ""
+        self._title = ""
 
     def __enter__(self) -> Display:
         if self.alive:
@@ -53,7 +54,10 @@ class Display:
         self._steps, self._epochs, self._done = steps, epochs, done
         title = TITLES.get(stage, stage)
         if self._bar is not None:
-            self._task = self._bar.add_task(title, total=steps, completed=done, words="")
+            if title != self._title:  # the same title again: lost workers have begun again
+                self._task = self._bar.add_task(title, total=steps, completed=done, words="")
+            self._bar.update(self._task, completed=done)
+            self._title = title
             return
         again = f", continued after step {done}" if done else ""
         self.screen.print(f"{title}: {epochs} epochs, {steps} steps{again}", markup=False)
@@ -82,6 +86,10 @@ class Display:
         self._recall = f"  R@1 {100 * value:.2f} (best {100 * best:.2f})"
         if self._bar is None:
             self.screen.print(f"epoch {epoch}: R@1 {100 * value:.2f} %, best {100 * best:.2f} %", markup=False)
+
+    def said(self, line: str) -> None:
+        """A warning or log line of any process, above the line that moves."""
+        self.screen.print(line, markup=False)
 
     def ends(self, result: Mapping[str, Any]) -> None:
         """Nothing more: the table follows."""

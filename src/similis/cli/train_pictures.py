@@ -27,7 +27,8 @@ def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
         result: a finished run.
         machine: where known data sets are.
     """
-    wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test), "map.png": bool(result.test)}
+    seen = result.facts["preprocessing"] is not None  # ready vectors have nothing to look at
+    wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test) and seen, "map.png": bool(result.test)}
     paths = [result.folder / name for name, wish in wanted.items() if wish]
     missing = [path for path in paths if not path.exists()]
     if not missing:

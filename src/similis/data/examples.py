@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
 from similis.data.manifest import Manifest
+from similis.data.sources import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
 from similis.values import DataError, Preprocessing, UserError
 
@@ -121,6 +123,19 @@ class FeatureData:
         return raw
 
 
+def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:
+    """A cache for a manifest's images; one archive prepared in one way shares it with later runs of this process."""
+    version = manifest.source.version() if isinstance(manifest.source, ZipSource) else None
+    if version is None:
+        return ImageCache(len(manifest), budget, shared=shared)
+    return _kept_cache((version, manifest.fingerprint(), *look), len(manifest), budget, shared)
+
+
+@lru_cache(maxsize=2)
+def _kept_cache(key: tuple[object, ...], rows: int, budget: int, shared: bool) -> ImageCache:  # noqa: ARG001
+    return ImageCache(rows, budget, shared=shared)
+
+
 def image_data(
     manifest: Manifest,
     preprocessing: Preprocessing,
@@ -146,5 +161,6 @@ def image_data(
         torch.Size([4, 3, 8, 8])
     """
     kept = {policy_of(name).keep for name in policies} if cache_bytes else set()
-    caches = {keep: ImageCache(len(manifest), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
+    look = (preprocessing.resize, preprocessing.interpolation)
+    caches = {keep: cache_for(manifest, (*look, keep), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
     return ImageData(manifest, preprocessing, manifest.labels, manifest.ids, caches)

@@ -75,6 +75,19 @@ def resized(pixels: Pixels, side: int, interpolation: Interpolation) -> Pixels:
     return np.asarray(image.resize((side, side), filter_of(interpolation)), dtype=np.uint8)
 
 
+def mapped(pixels: Pixels, inverse: tuple[float, ...], ground: tuple[int, ...], interpolation: Interpolation) -> Pixels:
+    """An array under an affine map, given by its inverse (a, b, c, d, e, f); ``ground`` where nothing is."""
+    pillow = extra("PIL.Image")
+    image = pillow.fromarray(np.ascontiguousarray(pixels))
+    a, b, c, d, e, f = inverse
+    # PIL counts from the corner of a pixel, the map from its centre.
+    corner = (a, b, c + 0.5 - 0.5 * (a + b), d, e, f + 0.5 - 0.5 * (d + e))
+    turned = image.transform(
+        image.size, pillow.Transform.AFFINE, corner, resample=filter_of(interpolation), fillcolor=ground
+    )
+    return np.asarray(turned, dtype=np.uint8)
+
+
 def filter_of(interpolation: Interpolation) -> Any:
     """PIL's name of a filter."""
     filters = extra("PIL.Image").Resampling

@@ -23,9 +23,10 @@ class Manifest:
     """Images of a data set as an Arrow table, and the source of their bytes.
 
     Columns: ``id`` (int64, kept by :meth:`select`), ``path`` (relative, or the member of an archive),
-    ``label`` (0-based, contiguous), ``class_name``; optional ``bytes``, ``group`` (photos that must not
-    answer each other: one session, one vendor), ``super_class`` (for hierarchical batches), ``role``
-    (query, gallery, both), ``split`` (train, test: an official one), ``size``, ``sha256``.
+    ``label`` (0-based, contiguous), ``class_name``; optional ``bytes``, ``vector`` (ready features in place of
+    an image), ``group`` (photos that must not answer each other: one session, one vendor), ``super_class``
+    (for hierarchical batches), ``role`` (query, gallery, both), ``split`` (train, test: an official one),
+    ``size``, ``sha256``.
     """
 
     name: str
@@ -34,8 +35,8 @@ class Manifest:
 
     def __post_init__(self) -> None:
         columns = self.table.column_names
-        if self.source is None and "bytes" not in columns:
-            raise UserError(f"manifest {self.name!r} has neither a source nor a column 'bytes'; give one of them")
+        if self.source is None and not {"bytes", "vector"} & set(columns):
+            raise UserError(f"manifest {self.name!r} has no source and no column 'bytes' or 'vector'; give one of them")
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -49,6 +50,17 @@ class Manifest:
     def ids(self) -> Tensor:
         """Ids (N,), int64: row numbers of the data set as it was opened."""
         return torch.from_numpy(self.table.column("id").to_numpy().copy())
+
+    @property
+    def vectors(self) -> Tensor:
+        """Ready feature vectors (N, F), float32, of a data set that holds vectors in place of images."""
+        values = self.values("vector")
+        lengths = sorted({-1 if value is None else len(value) for value in values})
+        if len(lengths) != 1 or lengths[0] < 1:
+            raise DataError(
+                f"vectors of data set {self.name!r} have lengths {lengths}; all must have one length above 0"
+            )
+        return torch.tensor(values, dtype=torch.float32)
 
     @property
     def class_names(self) -> list[str]:
@@ -106,6 +118,8 @@ class Manifest:
             if self.has(column):
                 digest.update(f"\n{column}\n".encode())
                 digest.update("\0".join(map(str, self.table.column(column).to_pylist())).encode())
+        if self.has("vector"):
+            digest.update(self.vectors.numpy().tobytes())
         return digest.hexdigest()
 
 

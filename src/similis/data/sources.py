@@ -77,6 +77,13 @@ class ZipSource:
         except KeyError as error:
             raise DataError(f"{path!r} is named by the table but missing in the archive {self.archive!r}") from error
 
+    def version(self) -> tuple[str, int, int] | None:
+        """What changes when the archive does: place, bytes and time; None where it is not a local file."""
+        if is_url(self.archive):
+            return None
+        stat = Path(self.archive).stat()
+        return str(Path(self.archive).resolve()), stat.st_size, stat.st_mtime_ns
+
 
 @lru_cache(maxsize=16)
 def _zip(archive: str, process: int, thread: int) -> zipfile.ZipFile:  # noqa: ARG001

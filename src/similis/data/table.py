@@ -12,6 +12,7 @@ from similis.values import DataError
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "path": ("path", "file", "filename", "image", "image_path"),
     "bytes": ("bytes", "image_bytes"),
+    "vector": ("vector", "features", "embedding"),
     "class": ("label", "class_id", "class", "target"),
     "class_name": ("class_name", "name"),
     "split": ("dml_split", "split"),
@@ -42,8 +43,11 @@ def standard(columns: Columns, where: str) -> dict[str, list[Any]]:
         key = next((alias for alias in aliases if alias in columns), None)
         if key is not None:
             found[name] = list(columns[key])
-    if "path" not in found and "bytes" not in found:
-        raise DataError(f"{where}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}")
+    if not {"path", "bytes", "vector"} & set(found):
+        raise DataError(
+            f"{where}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}, "
+            f"or ready vectors in one of {ALIASES['vector']}"
+        )
     classes = found.pop("class", found.get("class_name"))
     if classes is None:
         raise DataError(f"{where}: no column for the class; have {sorted(columns)}, want one of {ALIASES['class']}")
@@ -86,7 +90,7 @@ def arrow(columns: Columns) -> Any:
     types = {
         "id": pa.int64(), "path": pa.string(), "bytes": pa.large_binary(), "label": pa.int64(),
         "class_name": pa.string(), "group": pa.string(), "super_class": pa.string(), "role": pa.string(),
-        "split": pa.string(), "size": pa.int64(), "sha256": pa.string(),
+        "split": pa.string(), "size": pa.int64(), "sha256": pa.string(), "vector": pa.list_(pa.float32()),
     }  # fmt: skip
     filled: dict[str, Any] = {"id": range(rows), "path": [f"row-{row}" for row in range(rows)], **columns}
     arrays = {name: pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)

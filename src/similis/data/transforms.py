@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from similis.data.draws import generator_of
-from similis.data.images import Pixels, resized
+from similis.data.images import Interpolation, Pixels, mapped, resized
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
@@ -25,19 +26,26 @@ class Policy:
 
     Attributes:
         name: its name in specs.
-        crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``centre``.
+        crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``turned``
+            (the central square, turned, scaled and shifted a little), ``centre``.
         flip: mirror half of the images.
         keep: short side kept for the crop, as a multiple of ``Preprocessing.resize``; 1 is exact.
         scale: range of the area of a ``resized`` crop, as a share of the image.
         ratio: range of its width to height.
+        turn: largest angle of a ``turned`` image, in degrees, to either side.
+        zoom: largest factor by which it grows or shrinks.
+        shift: largest move along each axis, as a share of the side.
     """
 
     name: str
-    crop: Literal["random", "resized", "centre"]
+    crop: Literal["random", "resized", "turned", "centre"]
     flip: bool
     keep: float = 1.0
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    turn: float = 0.0
+    zoom: float = 1.0
+    shift: float = 0.0
 
 
 # An area of 8 % has a side of 0.28: kept at four times the resize, even that crop is not enlarged.
@@ -46,6 +54,8 @@ POLICIES = {
     for policy in (
         Policy("resize-crop", crop="random", flip=True),
         Policy("random-resized", crop="resized", flip=True, keep=4.0),
+        # Characters and symbols: mirrored, they are others.
+        Policy("affine", crop="turned", flip=False, turn=10.0, zoom=1.15, shift=0.08),
         Policy("eval", crop="centre", flip=False),
     )
 }
@@ -91,10 +101,27 @@ def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws:
         if min(height, width) < size:
             raise UserError(f"resize={preprocessing.resize} is below the crop size={size}; resize to at least the crop")
         down, right = height - size, width - size
-        centre = policy.crop == "centre"
-        top, left = (round(down / 2), round(right / 2)) if centre else (place(draws[1], down), place(draws[2], right))
+        random = policy.crop == "random"
+        top, left = (place(draws[1], down), place(draws[2], right)) if random else (round(down / 2), round(right / 2))
         part = pixels[top : top + size, left : left + size]
+        if policy.crop == "turned":
+            part = turned(part, policy, preprocessing.interpolation, draws)
     return part[:, ::-1] if policy.flip and draws[0] < 0.5 else part
+
+
+def turned(pixels: Pixels, policy: Policy, interpolation: Interpolation, draws: Sequence[float]) -> Pixels:
+    """A square image turned about its centre, scaled and shifted; what comes into view has the border's mean colour."""
+    side = len(pixels)
+    angle, zoom, across, down = (2.0 * draw - 1.0 for draw in draws[1:5])
+    angle, zoom = math.radians(policy.turn) * angle, policy.zoom**zoom
+    middle = (side - 1) / 2
+    cos, sin = math.cos(angle) / zoom, math.sin(angle) / zoom
+    # Where each pixel of the result comes from: PIL asks for the inverse map.
+    from_x = middle - across * policy.shift * side - cos * middle + sin * middle
+    from_y = middle - down * policy.shift * side - sin * middle - cos * middle
+    border = np.concatenate((pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
+    ground = tuple(round(float(value)) for value in border.mean(0))
+    return mapped(pixels, (cos, -sin, from_x, sin, cos, from_y), ground, interpolation)
 
 
 def place(draw: float, room: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import TypeVar
@@ -17,11 +17,15 @@ Result = TypeVar("Result")
 
 
 def map(  # noqa: A001 - engine.map is what it is
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int = 1
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int = 1,
+    finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, computed by that many processes.
 
-    Results come in the order of the items. The first item that fails raises its own exception here,
+    Results come in the order of the items. An item that fails raises its own exception here,
     after the items already begun have ended; items not yet begun are dropped. Processes are spawned, so function and
     items must be importable and picklable; if this process dies, they end too, even by ``kill -9``.
 
@@ -29,6 +33,7 @@ def map(  # noqa: A001 - engine.map is what it is
         function: of one item, defined at the top of a module.
         items: what to work on.
         workers: processes; 1 works in this process.
+        finished: called here with each result as soon as it is there.
 
     Example:
         >>> map(abs, [-1, 2, -3])
@@ -38,13 +43,22 @@ def map(  # noqa: A001 - engine.map is what it is
         raise UserError(f"workers={workers} given; at least one process has to work")
     work = list(items)
     if workers == 1 or len(work) < 2:
-        return [function(item) for item in work]
+        return [noted(function(item), finished) for item in work]
     pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
-        waiting = [pool.submit(function, item) for item in work]
+        waiting: list[Future[Result]] = [pool.submit(function, item) for item in work]
+        for each in as_completed(waiting):
+            noted(each.result(), finished)
         return [each.result() for each in waiting]
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def noted(result: Result, finished: Callable[[Result], None] | None) -> Result:
+    """The result, after somebody was told of it."""
+    if finished is not None:
+        finished(result)
+    return result
 
 
 def end_with_parent() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
+import signal
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Callable
 from multiprocessing import connection, get_context
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
+from similis.engine.group import Heard, Place, member_of_group
 from similis.engine.local import end_with_parent
 from similis.values import SimilisError, UserError
 
@@ -23,25 +22,11 @@ class RankError(SimilisError, RuntimeError):
     """A process failed or was lost; the message says which and how."""
 
 
-class Place(NamedTuple):
-    """What a process is told when it starts."""
-
-    rank: int
-    world: int
-    meeting: str  # file:// on one machine, tcp:// between machines
-    threads: int | None
-    timeout: float
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all processes are on this machine."""
-        return self.meeting.startswith(("file://", "tcp://127."))
-
-
 class Ranks:
     """N processes with a process group over gloo, for any number of calls.
 
-    If one of them fails or is lost, all are ended, and the call raises :class:`RankError`.
+    If one of them fails or is lost, all are ended, and the call raises :class:`RankError`, or the error itself
+    where it is one of this package, with a sentence for the user.
 
     Args:
         number: of processes.
@@ -84,6 +69,8 @@ class Ranks:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:  # nobody will ask for what they are doing
+            self._kill()
         self.close()
 
     @property
@@ -91,22 +78,26 @@ class Ranks:
         """Whether there are processes to call; a failed call ends them."""
         return bool(self._processes)
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def call(self, function: Callable[..., Any], *arguments: Any, heard: Heard | None = None) -> list[Any]:
         """``function(communicator, *arguments)`` in every process; the results in the order of ranks.
 
         Args:
             function: defined at the top of a module; its first argument is a communicator.
             *arguments: the same for every process; it knows its rank.
+            heard: called here with a rank and what its process says meanwhile; the function then gets a
+                last argument more, ``tell``, to say it with.
         """
         if not self.running:
             raise UserError("the processes are not running; use `with Ranks(2) as ranks:`")
-        work = pickle.dumps((function, arguments))  # plain bytes: torch would share tensors by open files
+        work = pickle.dumps(
+            (function, arguments, heard is not None)
+        )  # plain bytes: torch would share tensors by open files
         for rank, door in enumerate(self._doors):
             try:
                 door.send_bytes(work)
             except OSError:
                 self._fail(f"rank {rank} of {self.number} is gone")
-        return self._answers()
+        return self._answers(heard)
 
     def close(self) -> None:
         """End the processes."""
@@ -122,21 +113,31 @@ class Ranks:
             self._folder.cleanup()
             self._folder = None
 
-    def _answers(self) -> list[Any]:
+    def _answers(self, heard: Heard | None) -> list[Any]:
         found: dict[int, Any] = {}
         while len(found) < self.number:
             waiting = [door for rank, door in enumerate(self._doors) if rank not in found]
             for ready in connection.wait(waiting):
                 rank = self._doors.index(ready)
                 try:
-                    good, result = pickle.loads(self._doors[rank].recv_bytes())
+                    what, result = pickle.loads(self._doors[rank].recv_bytes())
                 except (EOFError, OSError):
                     self._fail(f"rank {rank} of {self.number} was lost{self._farewell(rank)}")
-                if not good:
-                    self._name_lost(rank)
-                    self._fail(f"rank {rank} of {self.number} failed:\n{result}")
-                found[rank] = result
+                if what == "said" and heard is not None:
+                    heard(rank, result)
+                elif what == "failed":
+                    self._report(rank, result)
+                else:
+                    found[rank] = result
         return [found[rank] for rank in range(self.number)]
+
+    def _report(self, rank: int, error: SimilisError | str) -> None:
+        if isinstance(error, SimilisError):
+            self._kill()
+            self.close()
+            raise error
+        self._name_lost(rank)
+        self._fail(f"rank {rank} of {self.number} failed:\n{error}")
 
     def _name_lost(self, failed: int) -> None:
         """An error may only be the echo of a lost process: say so if one ends within two seconds."""
@@ -150,64 +151,60 @@ class Ranks:
         code = self._processes[rank].exitcode
         return "" if code is None else f" (exit code {code})"
 
-    def _fail(self, message: str) -> None:
+    def _kill(self) -> None:
         for process in self._processes:
             process.kill()
+
+    def _fail(self, message: str) -> None:
+        self._kill()
         self.close()
         raise RankError(message)
 
 
-def launch(function: Callable[..., Any], ranks: int, *arguments: Any, threads: int | None = 1) -> list[Any]:
-    """``function(communicator, *arguments)`` in fresh processes of this machine; the results in the order of ranks."""
+def launch(
+    function: Callable[..., Any], ranks: int, *arguments: Any, threads: int | None = 1, heard: Heard | None = None
+) -> list[Any]:
+    """``function(communicator, *arguments)`` in fresh processes of this machine; see :meth:`Ranks.call`."""
     with Ranks(ranks, threads=threads) as processes:
-        return processes.call(function, *arguments)
+        return processes.call(function, *arguments, heard=heard)
 
 
 def serve(door: Any, place: Place) -> None:
     """What a process does: join the group, then answer calls until the door closes."""
     end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of a terminal; the parent decides
+    voice = Voice(door)
     with member_of_group(place) as communicator:
         while True:
             try:
-                function, arguments = pickle.loads(door.recv_bytes())
+                function, arguments, tells = pickle.loads(door.recv_bytes())
             except (EOFError, OSError):
                 break
-            door.send_bytes(pickle.dumps(answer(function, communicator, arguments)))
+            voice.send(*answer(function, communicator, (*arguments, voice.tell) if tells else arguments))
 
 
-@contextmanager
-def member_of_group(place: Place) -> Iterator[Any]:
-    """This process as a member of a new process group over gloo; gives its communicator."""
-    if sys.platform == "linux" and place.is_local:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    import torch
-    import torch.distributed as dist
+class Voice:
+    """The way of a process to its parent; several threads may speak."""
 
-    from similis.engine.collectives import Collectives
+    def __init__(self, door: Any) -> None:
+        self.door = door
+        self.turn = threading.Lock()
 
-    if place.threads is not None:
-        torch.set_num_threads(place.threads)
-    wait = timedelta(seconds=place.timeout)
-    dist.init_process_group("gloo", init_method=place.meeting, rank=place.rank, world_size=place.world, timeout=wait)
+    def send(self, what: str, value: Any) -> None:
+        """One word of what it is, and the value."""
+        with self.turn:
+            self.door.send_bytes(pickle.dumps((what, value)))
+
+    def tell(self, value: Any) -> None:
+        """Say something before the result."""
+        self.send("said", value)
+
+
+def answer(function: Callable[..., Any], communicator: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+    """``done`` with the result, or ``failed`` with the error: itself if it is this package's, else its text."""
     try:
-        yield Collectives()
-    finally:
-        dist.destroy_process_group()
-
-
-@contextmanager
-def group_of_environment(timeout: float = 1800.0) -> Iterator[Any]:
-    """The process group that torchrun describes in the environment, over gloo; gives its communicator."""
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        raise UserError("RANK and WORLD_SIZE are not set; start this by torchrun, or use similis.engine.ranks.launch")
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    with member_of_group(Place(rank, world, "env://", None, timeout)) as communicator:
-        yield communicator
-
-
-def answer(function: Callable[..., Any], communicator: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Whether the function returned, and its result, or the text of its error."""
-    try:
-        return True, function(communicator, *arguments)
+        return "done", function(communicator, *arguments)
+    except SimilisError as error:
+        return "failed", error
     except Exception:  # told to the caller, whatever it is
-        return False, traceback.format_exc()
+        return "failed", traceback.format_exc()

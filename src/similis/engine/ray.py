@@ -1,16 +1,17 @@
-"""Work on a Ray cluster: many independent trials, or one function on many workers that share a batch.
+"""Work on a Ray cluster: joining it, and many independent items as its tasks.
 
 Nothing of Ray is imported before one of these functions is called.
 """
 
 from __future__ import annotations
 
-import time
+import logging
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-from similis.engine.ranks import Place, member_of_group
 from similis.values import MissingExtraError, SimilisError, UserError
 
 Item = TypeVar("Item")
@@ -36,13 +37,20 @@ class Share:
     memory_bytes: int | None = None
 
     def options(self) -> dict[str, Any]:
-        """As Ray names them."""
+        """As Ray names them for tasks and actors."""
         named: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus}
         return named if self.memory_bytes is None else named | {"memory": self.memory_bytes}
+
+    def bundle(self) -> dict[str, float]:
+        """As Ray names them when it reserves them."""
+        all_of_it = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory_bytes or 0)}
+        return {name: amount for name, amount in all_of_it.items() if amount}
 
 
 def ray_library() -> Any:
     """The Ray library; a missing one is answered with the extra that brings it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unasked
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a process without a card hides the cards
     try:
         import ray
     except ImportError:
@@ -54,7 +62,7 @@ def connect(address: str | None = None, *, cpus: int | None = None, store_bytes:
     """Join a cluster, or start one on this machine; nothing if this process is connected already.
 
     Args:
-        address: of an existing cluster (``auto``, ``ray://host:10001``); None for a new local one.
+        address: of an existing cluster (``auto``, ``host:6379``, ``ray://host:10001``); None for a new local one.
         cpus: of a new local one; None for all.
         store_bytes: object store of a new local one; None for Ray's choice.
     """
@@ -62,13 +70,19 @@ def connect(address: str | None = None, *, cpus: int | None = None, store_bytes:
     if ray.is_initialized():
         return
     if address is not None:
-        ray.init(address=address, log_to_driver=True)
+        try:
+            ray.init(address=address, log_to_driver=True, logging_level=logging.WARNING)
+        except ConnectionError as error:
+            raise UserError(
+                f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
+            ) from None
         return
     ray.init(
         address="local",  # not one that happens to run on this machine
         num_cpus=cpus,
         object_store_memory=store_bytes,
         include_dashboard=False,
+        logging_level=logging.WARNING,
         _node_ip_address="127.0.0.1",  # a laptop's other addresses may not reach itself
     )
 
@@ -79,12 +93,14 @@ def map(  # noqa: A001 - as in the engine on this machine
     *,
     workers: int | None = None,
     share: Share | None = None,
-    retries: int = 3,
+    retries: int = 10,
+    finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, each item a Ray task.
 
     Results come in the order of the items. A task whose worker or node is lost starts again; a task
-    that raises does not, and its exception is raised here.
+    that raises does not, and its exception is raised here. Tasks work in the folder of this process where their
+    node has it.
 
     Args:
         function: of one item; called again after a lost worker, so it should go on where it was.
@@ -92,109 +108,55 @@ def map(  # noqa: A001 - as in the engine on this machine
         workers: tasks at a time; None for as many as the cluster has room for.
         share: what one task takes of the cluster.
         retries: lost workers per task before it counts as failed.
+        finished: called with each result as soon as it is there.
     """
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers} given; at least one task has to run at a time")
     ray, work = ray_library(), list(items)
     connect()
-    task = ray.remote(function).options(max_retries=retries, retry_exceptions=False, **(share or Share()).options())
-    waiting: dict[Any, int] = {}
-    found: dict[int, Result] = {}
+    task = ray.remote(call_at).options(max_retries=retries, retry_exceptions=False, **(share or Share()).options())
+    home, waiting, found = str(Path.cwd()), dict[Any, int](), dict[int, Result]()
+
+    def finish_one() -> None:
+        number, result = first_result(ray, waiting, retries)
+        found[number] = result
+        if finished is not None:
+            finished(result)
+
     for number, item in enumerate(work):
         if workers is not None and len(waiting) >= workers:
-            finish_one(ray, waiting, found)
-        waiting[task.remote(item)] = number
+            finish_one()
+        waiting[task.remote(home, function, item)] = number
     while waiting:
-        finish_one(ray, waiting, found)
+        finish_one()
     return [found[number] for number in range(len(work))]
 
 
-def finish_one(ray: Any, waiting: dict[Any, int], found: dict[int, Any]) -> None:
-    """Wait for one of the tasks and keep its result; its exception ends the others."""
+def first_result(ray: Any, waiting: dict[Any, int], retries: int) -> tuple[int, Any]:
+    """Wait for one of the tasks; its number and result. Its exception ends the others."""
     (ready, *_), _ = ray.wait(list(waiting), num_returns=1)
+    number = waiting.pop(ready)
     try:
-        found[waiting.pop(ready)] = ray.get(ready)
-    except Exception as error:
-        for other in waiting:
-            ray.cancel(other, force=False)
+        return number, ray.get(ready)
+    except ray.exceptions.RayTaskError as error:
+        cancel(ray, waiting)
         raise getattr(error, "cause", None) or error from None
+    except ray.exceptions.RayError as error:
+        cancel(ray, waiting)
+        raise WorkersLostError(
+            f"item {number} lost its worker {retries + 1} times ({error}); if it needs more memory or time than its "
+            "node has, give it a larger share"
+        ) from None
 
 
-def gang(
-    function: Callable[..., Result],
-    workers: int,
-    *arguments: Any,
-    share: Share | None = None,
-    losses_allowed: int = 3,
-    timeout: float = 1800.0,
-) -> list[Result]:
-    """``function(communicator, *arguments)`` on workers that share a process group; results in the order of ranks.
-
-    When a worker or its node is lost, the others are ended and all start again, so the function must
-    go on from its last checkpoint. An exception of the function is raised here and not tried again.
-
-    Args:
-        function: its first argument is a communicator.
-        workers: their number.
-        *arguments: the same for every worker.
-        share: what one worker takes of the cluster.
-        losses_allowed: how often workers may be lost.
-        timeout: seconds that a worker waits for the others within one collective.
-    """
-    if workers < 1:
-        raise UserError(f"workers={workers} given; at least one has to work")
-    ray = ray_library()
-    connect()
-    for _ in range(losses_allowed + 1):
-        members = [
-            ray.remote(Member).options(max_restarts=0, **(share or Share()).options()).remote() for _ in range(workers)
-        ]
-        try:
-            host, port = ray.get(members[0].place.remote())
-            places = [Place(rank, workers, f"tcp://{host}:{port}", None, timeout) for rank in range(workers)]
-            calls = [m.work.remote(p, function, arguments) for m, p in zip(members, places, strict=True)]
-            return collected(ray, calls)
-        except ray.exceptions.RayActorError:
-            continue
-        finally:
-            for member in members:
-                ray.kill(member)
-    raise WorkersLostError(f"workers were lost {losses_allowed + 1} times; the last checkpoint is kept, run again")
+def cancel(ray: Any, waiting: Iterable[Any]) -> None:
+    """Let tasks go whose results nobody wants."""
+    for task in waiting:
+        ray.cancel(task, force=False)
 
 
-def collected(ray: Any, calls: list[Any]) -> list[Any]:
-    """The results of all calls; a lost worker counts before the errors that its loss causes in the others."""
-    found: dict[Any, Any] = {}
-    failure: Exception | None = None
-    until: float | None = None
-    open_calls = list(calls)
-    while open_calls and (until is None or time.monotonic() < until):
-        ready, open_calls = ray.wait(open_calls, num_returns=1, timeout=None if until is None else 1.0)
-        for call in ready:
-            try:
-                found[call] = ray.get(call)
-            except ray.exceptions.RayActorError:
-                raise
-            except Exception as error:  # perhaps only the echo of a lost worker: give Ray time to notice that
-                failure, until = error, until or time.monotonic() + 15.0
-    if failure is not None:
-        raise getattr(failure, "cause", None) or failure from None
-    return [found[call] for call in calls]
-
-
-class Member:
-    """One worker of a gang, an actor of Ray."""
-
-    def place(self) -> tuple[str, int]:
-        """Address and a free port of this worker's node, where the workers meet."""
-        import socket
-
-        host = ray_library().util.get_node_ip_address()
-        with socket.socket() as door:
-            door.bind((host, 0))
-            return host, int(door.getsockname()[1])
-
-    def work(self, place: Place, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Join the group and call the function."""
-        with member_of_group(place) as communicator:
-            return function(communicator, *arguments)
+def call_at(home: str, function: Callable[[Item], Result], item: Item) -> Result:
+    """Call the function in a folder, where this node has it: relative paths mean what they meant to the caller."""
+    if Path(home).is_dir():
+        os.chdir(home)
+    return function(item)

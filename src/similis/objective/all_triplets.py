@@ -21,6 +21,7 @@ from similis.objective.plan import Plan, Span
 from similis.objective.reductions import INF, Term
 from similis.objective.store import refuse_second_derivative, taken
 from similis.objective.tile import Ask
+from similis.objective.tile_distance import TileDistance
 from similis.objective.tiled import in_tiles
 
 FEW = 12  # positives that are compared one by one; a search in a sorted list costs as much
@@ -119,7 +120,11 @@ def leaves_of(part: Part) -> list[Tensor]:
 
 def distance(leaves: list[Tensor], geometry: Geometry) -> Tensor:
     """How far all columns of a block are from the strip's rows."""
-    return Likeness(leaves[0], (leaves[1], leaves[2]) if len(leaves) > 1 else None).far(geometry)
+    if geometry not in ("euclid", "euclid2"):
+        return Likeness(leaves[0], None).far(geometry)
+    norms = (leaves[1], leaves[2]) if len(leaves) > 1 else (None, None)
+    found: Tensor = TileDistance.apply(leaves[0], *norms, geometry == "euclid")  # type: ignore[no-untyped-call]
+    return found
 
 
 class Ranking(NamedTuple):

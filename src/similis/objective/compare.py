@@ -13,6 +13,7 @@ from similis.objective.joining import Joint, classes_here, communicator_here, jo
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import tiling_of
+from similis.objective.weights import class_weights_here
 from similis.values import Communicator, UserError
 
 
@@ -51,7 +52,7 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
     block = Block(matching(proxies, embeddings), names_of(proxies, classes_here()))
     p = built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
-    return shared(p, communicator_here(), classes_here())
+    return shared(replace(p, column_weights=class_weights_here()), communicator_here(), classes_here())
 
 
 def compare_classes_to(
@@ -79,7 +80,7 @@ def compare_classes_to(
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
     names = None if checked.ndim == 2 else names_of(proxies, share)
     p = built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
-    return shared(p, None if share is None else share.communicator)
+    return shared(replace(p, row_weights=class_weights_here()), None if share is None else share.communicator)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
@@ -104,7 +105,8 @@ def shared(p: Comparison, communicator: Communicator | None, divided: Joint | No
 
 def names_of(proxies: Tensor, share: Joint | None) -> Tensor:
     """Class numbers (C,) of class vectors, which may be one process's share of all."""
-    return torch.arange(len(proxies), device=proxies.device) + (0 if share is None else share.first)
+    first = 0 if share is None else share.first
+    return torch.arange(first, first + len(proxies), device=proxies.device)
 
 
 def built(

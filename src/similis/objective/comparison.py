@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from similis.objective.distances import Likeness, products, widened
-from similis.objective.joining import Joint
+from similis.objective.joining import Joint, over_classes
 from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
 from similis.objective.references import References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
+from similis.objective.weights import weighted
 from similis.values import Communicator, UserError
 
 Values = Sequence[Tensor]
@@ -30,6 +31,7 @@ class Comparison:
 
     With a ``communicator`` the rows are this process's share of all rows, and sums run over all of them.
     With ``divided`` every process has all rows and its share of the columns (classes).
+    ``row_weights`` (r,) and ``column_weights`` (M,) are what sampled classes count for; None for one each.
     """
 
     vectors: Tensor
@@ -38,6 +40,8 @@ class Comparison:
     on_sphere: bool
     communicator: Communicator | None = None
     divided: Joint | None = None
+    row_weights: Tensor | None = None
+    column_weights: Tensor | None = None
 
     @property
     def rows(self) -> Tensor:
@@ -103,7 +107,7 @@ class Comparison:
         """
         if cols and len(self.references.blocks) > 1:
             raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
-        ask = Ask(which, fn, rows, cols, dots)
+        ask = weighted(Ask(which, fn, rows, cols, dots), self.column_weights)
         result: list[Reduced] | None = None
         first = 0 if self.divided is None else self.divided.first
         kinds: list[str] = []
@@ -195,10 +199,19 @@ class Comparison:
         return local if self.communicator is None else self.communicator.sum(local)
 
     def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
-        """Mean over the rows for which ``where`` holds; an attached 0 if it holds for none."""
-        if where is None:
-            return self.ratio(values, torch.ones_like(values, dtype=torch.bool))
-        return self.ratio(torch.where(where, values, 0.0), where)
+        """Mean over the rows for which ``where`` holds, by their weights; an attached 0 if it holds for none."""
+        counts = torch.ones_like(values, dtype=torch.bool) if where is None else where
+        if where is not None:
+            values = torch.where(where, values, 0.0)
+        if self.row_weights is None:
+            return self.ratio(values, counts)
+        return self.ratio(values * self.row_weights, counts * self.row_weights)
+
+    def column_mean(self, values: Tensor) -> Tensor:
+        """Mean of values (M,) of all columns, by their weights, over those of all processes."""
+        if self.column_weights is not None:
+            return (values * self.column_weights).sum() / self.column_weights.sum()
+        return over_classes(values.sum()) / (len(values) if self.divided is None else self.divided.size)
 
     def ratio(self, values: Tensor, counts: Tensor) -> Tensor:
         """Sum of values over sum of counts; 0 if nothing was counted."""

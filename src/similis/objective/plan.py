@@ -45,7 +45,12 @@ class Span(NamedTuple):
         """The tile and, if it stands for it, its mirror image."""
         yield self, similarity
         if self.mirrored:
-            yield Span(self.left, self.right, self.first, self.last, self.masked), similarity.T
+            yield self.mirror, similarity.T
+
+    @property
+    def mirror(self) -> Span:
+        """The mirror image as a tile of its own."""
+        return Span(self.left, self.right, self.first, self.last, self.masked)
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,11 @@ class Plan:
     block: Block  # labels, ids and relation in the order of the columns' store
     row_labels: Tensor | None
     own: Tensor | None
-    numbers: Tensor  # column numbers in the order of the columns' store
+    offset: int  # number of the block's first column
     tiling: Tiling
     sphere: bool
+    counting: int | None = None  # label of the first column where labels rise by one; then the block holds none
+    mutual: bool = False  # what the loss makes of a tile is, turned, what it makes of the mirror image
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -75,7 +82,8 @@ class Plan:
     @property
     def labelled(self) -> bool:
         """Whether rows and columns stand in the order of labels."""
-        return self.block.relation is None and self.row_labels is not None and self.block.labels is not None
+        named = self.counting is not None or self.block.labels is not None
+        return self.block.relation is None and self.row_labels is not None and named
 
     @cached_property
     def only_band(self) -> bool:
@@ -106,10 +114,15 @@ class Plan:
 
     def bands(self, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
         """For each row tile the stretch of columns that may share a label with it; all without an order."""
-        if not self.labelled or self.row_labels is None or self.block.labels is None:
+        if not self.labelled or self.row_labels is None:
             return [(0, len(self.columns))] * len(starts)
-        low = torch.searchsorted(self.block.labels, self.row_labels[starts])
-        high = torch.searchsorted(self.block.labels, self.row_labels[[end - 1 for end in ends]], right=True)
+        first, final = self.row_labels[starts], self.row_labels[[end - 1 for end in ends]]
+        if self.counting is not None:
+            low, high = ((x - self.counting).clamp(0, len(self.columns)) for x in (first, final + 1))
+        else:
+            assert self.block.labels is not None
+            low = torch.searchsorted(self.block.labels, first)
+            high = torch.searchsorted(self.block.labels, final, right=True)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def _pieces(self, band: tuple[int, int]) -> list[tuple[int, int, bool]]:
@@ -149,8 +162,10 @@ class Plan:
 
     def _meets(self, last: int, left: int) -> bool:
         """Whether a set may be incomplete off the diagonal, in columns from ``left`` on, for rows up to ``last``."""
-        if not self.labelled or self.block.labels is None:
+        if not self.labelled:
             return True
+        if self.block.labels is None:  # labels rise by one
+            return False
         shared = bool(self.block.labels[last - 1] == self.block.labels[left])
         return shared and self.ask.which != "others"
 
@@ -164,13 +179,27 @@ class Plan:
             grade=1.0 if relation is None else relation[first:last, left:right],
             once=0.5 if self.block.mirrored else 1.0,
             row_labels=None if self.row_labels is None else self.row_labels[first:last],
-            column_labels=None if self.block.labels is None else self.block.labels[left:right],
-            columns=self.numbers[None, left:right],
+            column_labels=self.labels(left, right),
+            columns=self.numbers(left, right)[None],
+            streamed=True,
         )
 
     def mask(self, span: Span) -> Tensor | None:
         """The set of the rows within the columns of a span; None where all belong to it."""
         return self.part(span).members(self.ask.which, self.labels_of(span)) if span.masked else None
+
+    def numbers(self, left: int, right: int) -> Tensor:
+        """Column numbers at positions left to right; not kept for all columns, of which there may be millions."""
+        order = self.columns.order
+        if order is None:
+            return torch.arange(self.offset + left, self.offset + right, device=self.columns.raw.device)
+        return self.offset + order[left:right]
+
+    def labels(self, left: int, right: int) -> Tensor | None:
+        """Labels of the columns at positions left to right; None with a relation."""
+        if self.counting is not None:
+            return torch.arange(self.counting + left, self.counting + right, device=self.columns.raw.device)
+        return None if self.block.labels is None else self.block.labels[left:right]
 
     def labels_of(self, span: Span) -> Tensor | None:
         """The labels of a span's rows."""
@@ -182,7 +211,7 @@ class Plan:
         block = self.block
         return Block(
             vectors=block.vectors[left:right],
-            labels=None if block.labels is None else block.labels[left:right],
+            labels=self.labels(left, right),
             own=None if self.own is None else self.own[first:last],
             ids=None if block.ids is None else block.ids[left:right],
             relation=None if block.relation is None else block.relation[first:last, left:right],
@@ -205,5 +234,13 @@ class Plan:
 
     def terms(self, span: Span, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
         """What the loss reduces in this tile, over its set."""
+        return self.within(span, self.made(span, leaves))
+
+    def made(self, span: Span, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
+        """What the loss makes of this tile, not yet restricted to its set."""
+        return terms_of(self.ask.fn(self.tile(span, leaves), *leaves[self.skip :]))
+
+    def within(self, span: Span, made: Sequence[Term]) -> tuple[Term, ...]:
+        """Terms of a tile over its set."""
         mask = self.mask(span)
-        return tuple(restricted(t, mask) for t in terms_of(self.ask.fn(self.tile(span, leaves), *leaves[self.skip :])))
+        return tuple(restricted(term, mask) for term in made)

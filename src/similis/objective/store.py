@@ -35,10 +35,8 @@ class Store:
         self.raw = vectors.detach()
         self.dtype = widened(self.raw[:0]).dtype
         self.gradient: Tensor | None = None
+        self.factors: Tensor | None = None  # (N,): what each vector itself is to be added with
         self.pass_number = -1  # of the backward pass that the gradient belongs to
-        self.norms = None
-        if sphere:
-            self.norms = torch.linalg.vector_norm(self.raw, dim=-1, keepdim=True, dtype=self.dtype)
         self.kept = self._made(slice(None)) if self.raw.numel() <= KEPT else None
         self.token: Tensor = _Gate.apply(vectors, self)  # type: ignore[no-untyped-call]
 
@@ -90,30 +88,39 @@ class Store:
         return None if self.order is None else self.order.argsort()
 
     def add_scaled(self, first: int, last: int, factors: Tensor) -> None:
-        """Add each vector times a factor (of its own squared norm) to its gradient."""
-        shape = [len(factors)] + [1] * (self.raw.ndim - 1)
-        self.buffer()[first:last].addcmul_(self.tile(first, last), factors.view(shape))
+        """Add each vector times a factor (of its own squared norm) to its gradient; factors add up, for one product."""
+        self.buffer()
+        if self.factors is None:
+            self.factors = torch.zeros(len(self), dtype=self.dtype, device=self.raw.device)
+        self.factors[first:last] += factors
 
     def buffer(self) -> Tensor:
         """Where the readers of the current backward pass add up, in the order of reading."""
         now = torch._C._current_graph_task_id()
         if self.gradient is None or now != self.pass_number:  # a pass that asked for other leaves may have left some
-            self.gradient = None
+            self.gradient = self.factors = None
             self.gradient = torch.zeros(self.raw.shape, dtype=self.dtype, device=self.raw.device)
             self.pass_number = now
         return self.gradient
 
     def _made(self, part: slice) -> Tensor:
-        index = part if self.order is None else self.order[part]
+        return self._at(part if self.order is None else self.order[part])
+
+    def _at(self, index: Tensor | slice) -> Tensor:
+        """Vectors at row numbers, on the sphere if told so."""
         vectors = self.raw[index].to(self.dtype)
-        return vectors if self.norms is None else vectors / self.norms[index].clamp(min=1e-12)
+        return vectors / norms_of(vectors).clamp(min=1e-12) if self.sphere else vectors
 
     def finished(self) -> Tensor | None:
         """The gathered gradient with respect to the raw vectors, in their order and type; then forgets it."""
-        gradient, self.gradient = self.gradient, None
+        gradient, factors = self.gradient, self.factors
+        self.gradient = self.factors = None
         if gradient is None:
             return None
-        if self.norms is not None:
+        if factors is not None:
+            for first, last in self.chunks():
+                gradient[first:last].addcmul_(self.tile(first, last), factors[first:last, None])
+        if self.sphere:
             for first, last in self.chunks():
                 self._leave_sphere(gradient, first, last)
         if self.order is not None:
@@ -122,11 +129,9 @@ class Store:
 
     def _leave_sphere(self, gradient: Tensor, first: int, last: int) -> None:
         """In place: the gradient of x / |x| with respect to x is tangent, divided by the norm."""
-        if self.norms is None:
-            return
         part, vectors = gradient[first:last], self.tile(first, last)
         index = slice(first, last) if self.order is None else self.order[first:last]
-        norms = self.norms[index]
+        norms = norms_of(self.raw[index].to(self.dtype))
         radial = (part * vectors).sum(-1, keepdim=True)
         part.sub_(torch.where(norms > 1e-12, radial, 0.0) * vectors).div_(norms.clamp(min=1e-12))
 
@@ -154,9 +159,7 @@ class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, token: Tensor, store: Store, index: Tensor) -> Tensor:  # noqa: ARG004
         ctx.store, ctx.index = store, index
-        vectors = store.raw[index].to(store.dtype)
-        if store.norms is not None:
-            vectors = vectors / store.norms[index].clamp(min=1e-12)
+        vectors = store._at(index)
         return vectors.view_as(vectors)
 
     @staticmethod
@@ -189,6 +192,12 @@ class Owned(torch.autograd.Function):
             (found,) = torch.autograd.grad(made, vectors, gradients[0][first:last])
             store.buffer()[first:last] += found
         return torch.zeros((), dtype=store.dtype, device=store.raw.device), None, None
+
+
+def norms_of(vectors: Tensor) -> Tensor:
+    """Norms, with their axis; made again where they are needed, for even one number each adds up over classes."""
+    found: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return found
 
 
 def taken(ctx: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ weights from the row's value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,7 @@ from similis.objective.reductions import (
     restricted,
 )
 from similis.objective.store import refuse_second_derivative, taken
+from similis.objective.tile import turned
 
 
 class Streamed(torch.autograd.Function):
@@ -46,8 +47,7 @@ class Streamed(torch.autograd.Function):
         kinds = [term.kind for term in probed]
         joined = [of_nothing(term, len(plan.rows)) for term in probed]
         for span in plan.spans():
-            for view, similarity in span.views(products(*plan.operands(span))):
-                terms = plan.terms(view, plan.leaves(view, similarity, values))
+            for view, terms in viewed(plan, span, values):
                 for whole, term in zip(joined, terms, strict=True):
                     put(whole, view, term, plan)
         ctx.plan, ctx.kinds, ctx.values = plan, kinds, len(values)
@@ -73,6 +73,18 @@ class Streamed(torch.autograd.Function):
             backward_tile(plan, span, way)
         token = torch.zeros((), dtype=plan.rows.dtype, device=plan.rows.raw.device)
         return None, None, token, token, *collected
+
+
+def viewed(plan: Plan, span: Span, values: Sequence[Tensor]) -> Iterator[tuple[Span, tuple[Term, ...]]]:
+    """The terms of a tile and, if it stands for it, of its mirror image, made once where both are alike."""
+    similarity = products(*plan.operands(span))
+    if not (plan.mutual and span.mirrored):
+        for view, similar in span.views(similarity):
+            yield view, plan.terms(view, plan.leaves(view, similar, values))
+        return
+    made = plan.made(span, plan.leaves(span, similarity, values))
+    yield span, plan.within(span, made)
+    yield span.mirror, plan.within(span.mirror, [turned(term) for term in made])
 
 
 def of_nothing(term: Term, rows: int) -> Reduced:
@@ -138,8 +150,10 @@ def backward_tile(plan: Plan, span: Span, way: Back) -> None:
     """Make a tile again and carry its gradient to the stores and to the values."""
     rows, columns = plan.operands(span)
     gradient: Tensor | None = None
-    for view, similarity in span.views(products(rows, columns)):
-        got = gradients_of(plan, view, similarity, way)
+    similarity = products(rows, columns)
+    both = plan.mutual and span.mirrored
+    for view, similar in [(span, similarity)] if both else span.views(similarity):
+        got = gradients_of(plan, view, similar, way)
         if got is None:
             continue
         carry(plan, view, got, way)
@@ -162,13 +176,13 @@ def gradients_of(plan: Plan, view: Span, similarity: Tensor, way: Back) -> list[
     wanted = [train] * skip + [c is not None for c in way.collected]
     for number in range(ends, len(way.values)):  # a further product also trains the columns
         wanted[skip + number] = wanted[skip + number] or plan.columns.wants_gradient
-    made = plan.leaves(view, similarity, way.values)
-    leaves = [x.detach().requires_grad_(w and x.is_floating_point()) for x, w in zip(made, wanted, strict=True)]
+    bare = plan.leaves(view, similarity, way.values)
+    leaves = [x.detach().requires_grad_(w and x.is_floating_point()) for x, w in zip(bare, wanted, strict=True)]
     with torch.enable_grad():
-        terms = plan.terms(view, leaves)
+        made = plan.made(view, leaves)
     pairs = [
-        (t.values, tile_weight(t, w, view))
-        for t, w in zip(terms, way.weights, strict=True)
+        (t.values, of_views(plan, view, t, w))
+        for t, w in zip(made, way.weights, strict=True)
         if w.gradient is not None and t.values.requires_grad
     ]
     live = [x for x in leaves if x.requires_grad]
@@ -176,6 +190,16 @@ def gradients_of(plan: Plan, view: Span, similarity: Tensor, way: Back) -> list[
         return None
     found = iter(torch.autograd.grad([v for v, _ in pairs], live, [w for _, w in pairs], allow_unused=True))
     return [next(found) if x.requires_grad else None for x in leaves]
+
+
+def of_views(plan: Plan, span: Span, term: Term, weight: Weight) -> Tensor:
+    """The weight of a tile's values, with that of its mirror image where the values stand for it too."""
+    (own,) = plan.within(span, [term])
+    found = tile_weight(own, weight, span)
+    if not (plan.mutual and span.mirrored):
+        return found
+    (other,) = plan.within(span.mirror, [turned(term)])
+    return found + tile_weight(other, weight, span.mirror).transpose(0, 1)
 
 
 def tile_weight(term: Term, weight: Weight, span: Span) -> Tensor:
@@ -230,7 +254,7 @@ def tied(values: Tensor, found: Top) -> bool:
 
 def numbered(term: Term, span: Span, plan: Plan) -> Top:
     """The largest of a tile with their column numbers; among equals the lowest number is taken."""
-    numbers = plan.numbers[span.left : span.right]
+    numbers = plan.numbers(span.left, span.right)
     values = filled(term, -INF)
     found = largest(values, term.k)
     if plan.columns.order is not None and (term.k > 1 or tied(values, found)):

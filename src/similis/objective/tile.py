@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from similis.objective.distances import Likeness
 from similis.objective.reductions import Term
 from similis.objective.references import Set
+from similis.objective.tile_distance import TileDistance
 from similis.values import UserError
 
 TileFunction = Callable[..., Term | tuple[Term, ...]]
@@ -31,7 +32,8 @@ class Tile(Likeness):
     """One block of the rows x columns matrix.
 
     Beside similarity and distances: ``grade`` of each pair (1 for labels), ``once`` (1/2 in a block
-    that holds every pair twice), the labels of rows and columns, the number of each column.
+    that holds every pair twice), the labels of rows and columns, the number of each column. Tiles of a
+    stream (``streamed``) have no second derivatives, and cheaper distances for it.
     """
 
     grade: Tensor | float
@@ -39,6 +41,22 @@ class Tile(Likeness):
     row_labels: Tensor | None
     column_labels: Tensor | None
     columns: Tensor
+    streamed: bool = False
+
+    @property
+    def d2(self) -> Tensor:
+        """Squared Euclidean distance, never negative, 0 where only rounding is left."""
+        return self._distance(False) if self.streamed else super().d2
+
+    @property
+    def d(self) -> Tensor:
+        """Euclidean distance, with gradient 0 at 0."""
+        return self._distance(True) if self.streamed else super().d
+
+    def _distance(self, root: bool) -> Tensor:
+        rows, columns = self.squares if isinstance(self.squares, tuple) else (None, None)
+        found: Tensor = TileDistance.apply(self.s, rows, columns, root)  # type: ignore[no-untyped-call]
+        return found
 
     @property
     def same(self) -> Tensor:
@@ -52,6 +70,31 @@ class Tile(Likeness):
         if self.row_labels is None or self.column_labels is None:
             raise UserError("a class matrix needs labels; a relation matrix has none")
         return matrix[self.row_labels][:, self.column_labels]
+
+
+class Watched:
+    """Stands before a tile and notes what a loss's function reads of it."""
+
+    def __init__(self, tile: Tile) -> None:
+        self.tile = tile
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self.tile, name)
+
+
+# what row and column have in common: a function of these alone is the same for the mirror image of a tile
+MUTUAL = frozenset({"s", "d", "d2", "norms", "far", "once"})
+
+# what needs the squared norms of raw vectors
+NORMS = frozenset({"d", "d2", "norms", "far", "squares"})
+
+
+def turned(term: Term) -> Term:
+    """The term of a tile as that of its mirror image."""
+    where = None if term.where is None else term.where.transpose(0, 1)
+    return term._replace(values=term.values.transpose(0, 1), where=where)
 
 
 def terms_of(made: Term | tuple[Term, ...]) -> tuple[Term, ...]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from similis.objective.comparison import Comparison
+from similis.objective.comparison import Comparison, squares
 from similis.objective.distances import products, widened
 from similis.objective.plan import Plan, Span
 from similis.objective.reductions import Reduced, Term, Top
 from similis.objective.references import References
 from similis.objective.store import Owned, Store
 from similis.objective.streaming import Streamed
-from similis.objective.tile import Ask, terms_of
+from similis.objective.tile import MUTUAL, NORMS, Ask, Watched, terms_of
 from similis.objective.tiling import Tiling
 from similis.values import UserError
 
@@ -28,6 +28,7 @@ class Side:
 
     store: Store
     labels: Tensor | None
+    counting: int | None = None  # the first label where labels rise by one, as those of classes do
 
     @property
     def order(self) -> Tensor | None:
@@ -70,17 +71,18 @@ class TiledComparison(Comparison):
     def plan(self, ask: Ask, number: int, first: int = 0) -> Plan:
         """How a reduction over one block, whose first column has that number, goes through its tiles."""
         block, side = self.references.blocks[number], self.column_sides[number]
-        place = torch.arange(len(block), device=self.vectors.device) if side.order is None else side.order
+        counting = side.counting if block.own is None and block.relation is None else None
         return Plan(
             ask=ask,
             rows=self._row.store,
             columns=side.store,
-            block=replace(block, labels=side.labels, ids=put(block.ids, side.order)),
+            block=replace(block, labels=side.labels if counting is None else None, ids=put(block.ids, side.order)),
             row_labels=self._row.labels,
             own=put(block.own, self._row.order),
-            numbers=first + place,
+            offset=first,
             tiling=self.tiling,
             sphere=self.on_sphere,
+            counting=counting,
         )
 
     def in_order(self, value: Tensor) -> Tensor:
@@ -93,11 +95,13 @@ class TiledComparison(Comparison):
         side = self.column_sides[number]
         values = [*(moved(v, row_order) for v in ask.rows), *(moved(v, side.order) for v in ask.cols)]
         values += [moved(widened(v), row_order) for v in ask.dots]
-        probed = probe(plan, values)
+        probed, read = probe(plan, values)
         kinds: list[str] = [term.kind for term in probed]
         stack = side.store.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
         depth = max(term.values.shape[2:].numel() for term in probed) // stack
-        plan = replace(plan, tiling=self.tiling.shared(depth))
+        mutual = not (ask.rows or ask.cols or ask.dots) and read <= MUTUAL
+        sphere = plan.sphere or not read & NORMS  # squared norms that nobody reads need not be there
+        plan = replace(plan, tiling=self.tiling.shared(depth), mutual=mutual, sphere=sphere)
         flat = list(Streamed.apply(plan, probed, plan.rows.token, plan.columns.token, *values))  # type: ignore[no-untyped-call]
         reduced: list[Reduced] = []
         for kind in kinds:
@@ -106,18 +110,23 @@ class TiledComparison(Comparison):
         return kinds, reduced
 
 
-def probe(plan: Plan, values: list[Tensor]) -> list[Term]:
-    """What the loss's function returns, seen on one cell; refuses one that hides a learned value.
+def probe(plan: Plan, values: list[Tensor]) -> tuple[list[Term], set[str]]:
+    """What the loss's function returns, seen on one cell, and what it reads; refuses one that hides a learned value.
 
     A tensor that the function captured would lose its gradient without a word.
     """
     cell = Span(0, 1, 0, 1, masked=True)
-    leaves = [x.detach() for x in plan.leaves(cell, products(*plan.operands(cell)), [v.detach() for v in values])]
+    rows, columns = plan.operands(cell)
+    bare = replace(plan, sphere=True).leaves(cell, products(rows, columns), [v.detach() for v in values])
+    if not plan.sphere:  # of this cell alone: perhaps nobody asks for them
+        bare[1:1] = [squares(rows)[:, None], squares(columns)[None]]
+    leaves = [x.detach() for x in bare]
+    watched = Watched(plan.tile(cell, leaves))
     with torch.enable_grad():
-        terms = terms_of(plan.ask.fn(plan.tile(cell, leaves), *leaves[plan.skip :]))
+        terms = terms_of(plan.ask.fn(watched, *leaves[plan.skip :]))
     if any(term.values.requires_grad for term in terms):
         raise UserError("the function of a tile uses a learned tensor from outside; pass it through rows= or cols=")
-    return list(terms)
+    return list(terms), watched.read
 
 
 def tiled(
@@ -143,10 +152,14 @@ def in_tiles(p: Comparison) -> TiledComparison:
 
 def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
     """Vectors as a store in the order of their labels; classes are in order already and are not moved."""
-    order = None
-    if labels is not None and len(labels) > 1 and bool((labels[1:] < labels[:-1]).any()):
-        order = labels.argsort(stable=True)
-    return Side(Store(vectors, normalise, order), put(labels, order))
+    order, counting = None, None
+    if labels is not None and len(labels) > 1:
+        first, final = int(labels[0]), int(labels[-1])
+        if bool((labels[1:] < labels[:-1]).any()):
+            order = labels.argsort(stable=True)
+        elif final - first == len(labels) - 1 and bool((labels[1:] > labels[:-1]).all()):
+            counting = first
+    return Side(Store(vectors, normalise, order), put(labels, order), counting)
 
 
 def alike(first: Tensor | None, second: Tensor | None) -> bool:

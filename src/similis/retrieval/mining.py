@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.data.samplers.mined import drawn_positives
 from similis.retrieval.likeness import TILE, tile_rows
 from similis.retrieval.search import top
 from similis.values import Embedded, UserError
@@ -19,6 +20,11 @@ class Mined(NamedTuple):
 
     positives: Tensor
     negatives: Tensor
+
+    def useful(self) -> Tensor:
+        """Which rows (N,) a batch can be built around: they and their positives have negatives."""
+        some = self.negatives[:, 0] >= 0
+        return some & (self.positives >= 0) & some[self.positives.clamp(min=0)]
 
 
 def mine_offline(
@@ -36,7 +42,7 @@ def mine_offline(
         embedded: vectors (N, D) of the training set, labels (N,).
         k: length of the lists.
         kind: see above.
-        generator: of the positives of ``semi_hard``.
+        generator: of the positives of ``semi_hard``; one draw for each row.
         tile: similarities held at once.
 
     Reference: Harwood, Kumar, Carneiro, Reid, Drummond: Smart Mining for Deep Metric Learning, ICCV 2017.
@@ -52,30 +58,31 @@ def mine_offline(
     if k < 1:
         raise UserError(f"k={k} given; a list holds at least one negative")
     x, labels = torch.nn.functional.normalize(embedded.vectors, dim=1), embedded.labels
-    positives = torch.full((len(x),), -1, dtype=torch.long)
+    positives = random_positives(labels, generator) if kind == "semi_hard" else torch.full((len(x),), -1)
     negatives = torch.full((len(x), k), -1, dtype=torch.long)
     for rows in torch.split(torch.arange(len(x)), tile_rows(len(x), tile)):
         similarity = x[rows] @ x.T
         same = labels[rows][:, None] == labels[None, :]
-        own = same.clone()
-        own[torch.arange(len(rows)), rows] = False
-        positives[rows] = chosen_positives(similarity, own, kind, generator)
         allowed = ~same
-        if kind == "semi_hard":
-            known = positives[rows].clamp(min=0)
-            bound = similarity.gather(1, known[:, None])
-            allowed &= similarity < bound
+        if kind == "hard":
+            positives[rows] = farthest(similarity, same, rows)
+        else:
+            allowed &= similarity < similarity.gather(1, positives[rows].clamp(min=0)[:, None])
         values, columns = top(similarity.masked_fill(~allowed, NEVER), k)
         negatives[rows, : values.shape[1]] = torch.where(values > NEVER, columns, -1)
     negatives[positives < 0] = -1
     return Mined(positives, negatives)
 
 
-def chosen_positives(similarity: Tensor, own: Tensor, kind: str, generator: torch.Generator | None) -> Tensor:
-    """One other image of the class for each row (t,): the farthest, or a random one; -1 for a class of one."""
-    if kind == "hard":
-        found = similarity.masked_fill(~own, float("inf")).argmin(dim=1)
-    else:
-        draws = torch.rand(own.shape, generator=generator)
-        found = draws.masked_fill(~own, NEVER).argmax(dim=1)
+def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tensor:
+    """For each row (N,) another of its class; -1 for a class of one."""
+    uniform = torch.rand(len(labels), generator=generator, dtype=torch.float64)
+    return torch.from_numpy(drawn_positives(labels.numpy(), uniform.numpy()))
+
+
+def farthest(similarity: Tensor, same: Tensor, rows: Tensor) -> Tensor:
+    """For each row (t,) the farthest other image of its class; -1 for a class of one."""
+    own = same.clone()
+    own[torch.arange(len(rows)), rows] = False
+    found = similarity.masked_fill(~own, float("inf")).argmin(dim=1)
     return torch.where(own.any(dim=1), found, -1)

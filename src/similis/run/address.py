@@ -32,12 +32,12 @@ def code_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def address(spec: RunSpec, data_fingerprint: str, weights_fingerprint: str) -> str:
+def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str:
     """Where the result of a specification lives: the same inputs, the same place."""
     parts = {
         "spec": json.loads(spec.model_dump_json()),
         "data": data_fingerprint,
-        "weights": weights_fingerprint,
+        "files": files_fingerprint,
         "code": code_version(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

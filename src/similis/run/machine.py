@@ -21,7 +21,9 @@ class Machine:
         cache_bytes: memory for decoded images.
         data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
         channels_last: memory format of images and weights, quicker on most processors.
+        keep_memory: freed memory stays with this process (see ``similis.training.allocator``).
         communicator: the processes that share the run, each with its part of every batch; None for one.
+        divide_classes: each of these processes owns a share of the class vectors and their optimiser state.
     """
 
     root: Path = Path("runs")
@@ -29,7 +31,9 @@ class Machine:
     cache_bytes: int = 2 * 2**30
     data_root: str | None = None
     channels_last: bool = True
+    keep_memory: bool = True
     communicator: Communicator | None = None
+    divide_classes: bool = False
 
 
 class Watch(Protocol):

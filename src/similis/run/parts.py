@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from similis.data.examples import Data, FeatureData, image_data
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
+from similis.data.noise import with_wrong_labels
 from similis.data.opening import open_data
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
@@ -22,6 +23,7 @@ from similis.objective.memory import WithMemory
 from similis.objective.module import Loss, loss
 from similis.objective.nested import Nested
 from similis.registry import losses
+from similis.retrieval.mining import Mined
 from similis.run.machine import Machine
 from similis.run.spec import RunSpec
 from similis.training.checkpoint import read_tensors
@@ -70,6 +72,8 @@ def open_source(spec: RunSpec, machine: Machine) -> Source:
         fold=data.fold,
         test_share=data.test_share,
     )
+    if data.wrong_labels:
+        manifest = with_wrong_labels(manifest, split.train, data.wrong_labels, seed=data.split_seed)
     return Source(manifest, split)
 
 
@@ -104,8 +108,13 @@ def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machin
 def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policies: tuple[str, ...]) -> Loader:
     """Batches of a manifest's images, prepared as the model wants them."""
     preprocessing = model.preprocessing
+    if (preprocessing is None) != manifest.has("vector"):
+        raise UserError(
+            "the backbone identity takes a data set of ready vectors (a Parquet file with a column 'vector'), "
+            "every other backbone one of images; choose the backbone that fits the data"
+        )
     if preprocessing is None:
-        raise UserError("a run over images needs a backbone of images; identity takes ready vectors")
+        return Loader(FeatureData(manifest.vectors, manifest.labels))
     data = image_data(
         manifest,
         preprocessing,
@@ -153,14 +162,37 @@ def base_loss(objective: nn.Module) -> Loss:
     return inner
 
 
-def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int) -> Tensor:
-    """Row numbers of the manifest, (batches, B), for one epoch over these rows."""
+def sampler_of(spec: RunSpec) -> str:
+    """The name of the sampler that makes the batches: the one asked for, or the loss's own."""
+    return spec.training.sampler or losses.get(spec.objective.loss).sampler
+
+
+def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table: Mined | None = None) -> Tensor:
+    """Row numbers of the manifest, (batches, B), for one epoch over these rows.
+
+    Args:
+        spec: which sampler, with which settings.
+        source: labels and super-classes.
+        rows: the training rows.
+        epoch: number of the epoch.
+        table: what was mined over these rows, for the sampler ``mined``; where nothing was found (a model that
+            has collapsed), the epoch has random batches.
+    """
     t = spec.training
-    name = t.sampler or losses.get(spec.objective.loss).sampler
+    name = sampler_of(spec)
     labels = source.manifest.labels[rows]
+    if name == "mined" and table is None:
+        raise UserError("the sampler mined makes its batches from a mined table; mine the rows first")
+    if table is not None and not bool(table.useful().any()):
+        name = "random"
     sampler = samplers.get(name).function
-    if name == "random":
-        chosen: Tensor = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch)
+    if name == "mined" and table is not None:
+        ends = None if t.mining.kind == "neighbours" else table.positives
+        chosen: Tensor = sampler(
+            labels, positives=ends, negatives=table.negatives, batch_size=t.batch_size, seed=spec.seed, epoch=epoch
+        )
+    elif name == "random":
+        chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch)
     elif name == "balanced":
         chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class)
     else:

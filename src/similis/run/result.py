@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class RunResult:
         whole: clustering and collapse figures on the test classes.
         excluded: test queries without any match, in no mean.
         facts: data and split fingerprints, weights hash, code version, preprocessing.
+        cost: seconds of offline mining, where the run mines; like every time, it differs from call to call.
     """
 
     address: str
@@ -47,6 +48,7 @@ class RunResult:
     whole: Mapping[str, float]
     excluded: int
     facts: Mapping[str, Any]
+    cost: Mapping[str, float] = field(default_factory=dict)
 
     def scores(self) -> dict[str, Tensor]:
         """Per-query values of the test classes, with ``labels`` and ``ids``; empty if the split stayed closed."""

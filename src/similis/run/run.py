@@ -17,12 +17,23 @@ from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.run.address import address, code_version, environment
 from similis.run.features import frozen_features
+from similis.run.keeper import chosen_path
 from similis.run.machine import Machine, Silence, Watch
-from similis.run.parts import HeadOnly, Parts, Source, build_loader, build_model, feature_loader, open_source
+from similis.run.parts import (
+    HeadOnly,
+    Parts,
+    Source,
+    build_loader,
+    build_model,
+    feature_loader,
+    open_source,
+    sampler_of,
+)
 from similis.run.result import RunResult, read_result
-from similis.run.sharing import folder_for, is_first, settle
+from similis.run.sharing import folder_for, is_first, settle, sole_writer
 from similis.run.spec import RunSpec
-from similis.run.stage import Selection, Stage, chosen_path, load_chosen, run_stage
+from similis.run.stage import Selection, Stage, load_chosen, run_stage
+from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import flat, save_tensors
 from similis.training.folder import RunFolder
 from similis.values import Embedded, UserError
@@ -53,14 +64,29 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
         ['map@r', 'mrr', 'precision@1']
     """
     machine, watch = machine or Machine(), watch or Silence()
+    if machine.keep_memory:
+        keep_freed_memory()
     source = open_source(spec, machine)
-    place = address(spec, source.split.fingerprint, weights_fingerprint(spec))
+    place = address(spec, source.split.fingerprint, files_fingerprint(spec))
     folder, others = folder_for(machine.root / place, machine.communicator), machine.communicator
+    if others is None:
+        done = read_result(folder)
+        if done is not None:
+            tidy(folder)
+            return done
+    with sole_writer(folder, others):
+        return written(spec, machine, watch, source, folder)
+
+
+def written(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
+    """The result in the folder, or else computed and put there; nobody else writes in it meanwhile."""
+    others = machine.communicator
+    settle(others)  # the first holds the folder: from here on all see the same of it
     done = read_result(folder)
+    settle(others)
     if done is not None:
         tidy(folder)
         return done
-    settle(others)  # all have seen that there is no result
     folder.write("spec.json", spec.model_dump(mode="json"))
     folder.write("environment.json", environment())
     result = computed(spec, machine, watch, source, folder)
@@ -79,19 +105,27 @@ def tidy(folder: RunFolder) -> None:
     folder.tidy(path.name for path in kept)
 
 
-def weights_fingerprint(spec: RunSpec) -> str:
-    """Hash of a weights file, or the name of published weights; cheap, for the address."""
-    path = None if spec.model.weights in (None, "pretrained") else Path(str(spec.model.weights))
-    if path is None:
-        return str(spec.model.weights)
+def files_fingerprint(spec: RunSpec) -> str:
+    """Hashes of the files that a specification names, weights and class similarities; cheap, for the address."""
+    weights = spec.model.weights
+    known = (
+        str(weights) if weights in (None, "pretrained") else file_hash(str(weights), "weights", "pretrained, or null")
+    )
+    language = spec.objective.language
+    return known if language is None else f"{known} {file_hash(language, 'language', 'or null')}"
+
+
+def file_hash(name: str, what: str, otherwise: str) -> str:
+    """The sha256 of a file that the specification names."""
+    path = Path(name)
     if not path.exists():
-        raise UserError(f"there is no weights file {path}; pass a file, pretrained, or null")
+        raise UserError(f"there is no {what} file {path}; pass a file, {otherwise}")
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
     """Select, refit where the protocol says so, evaluate."""
-    split, others = source.split, machine.communicator
+    split, others, apart = source.split, machine.communicator, machine.divide_classes
     validated = len(split.validation) > 0
     fixed = validated and spec.training.select == "last"  # the length was chosen beforehand: nothing validates
     choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
@@ -105,14 +139,32 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
             judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
             validate = judge if len(choosing) else None
             chosen = run_stage(
-                Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate, others)
+                Stage(
+                    "select",
+                    spec,
+                    parts,
+                    source,
+                    split.train,
+                    spec.training.epochs,
+                    folder,
+                    watch,
+                    validate,
+                    others,
+                    apart,
+                )
             )
             folder.write("selection.json", asdict(chosen))
     refits = chosen.epoch > 0 and (fixed or (spec.training.refit and spec.data.protocol == "fixed-validation"))
+    mining = chosen.mining_seconds
     if refits:
         parts = prepared(spec, machine, source)
         everything = torch.cat([split.train, split.validation]).sort().values
-        run_stage(Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch, communicator=others))
+        refit = run_stage(
+            Stage(
+                "refit", spec, parts, source, everything, chosen.epoch, folder, watch, communicator=others, divide=apart
+            )
+        )
+        mining += refit.mining_seconds
     if chosen.epoch:
         load_chosen(parts.model, folder, "refit" if refits else "select")
     test = None
@@ -132,6 +184,7 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
         facts=facts(parts.model, source),
+        cost={"mining_seconds": round(mining, 3)} if sampler_of(spec) == "mined" else {},
     )
 
 
@@ -150,7 +203,7 @@ def prepared(spec: RunSpec, machine: Machine, source: Source) -> Parts:
 def known_selection(folder: RunFolder) -> Selection | None:
     """What an interrupted call had chosen already."""
     values = folder.read("selection.json")
-    return None if values is None else Selection(values["epoch"], values["value"], tuple(values["history"]))
+    return None if values is None else Selection(**{**values, "history": tuple(values["history"])})
 
 
 def trained_on(chosen: Selection, all_classes: bool) -> str:

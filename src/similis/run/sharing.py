@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,27 @@ def is_first(communicator: Communicator | None) -> bool:
 def folder_for(path: Path, communicator: Communicator | None) -> RunFolder:
     """The run folder, to be written by the first process only."""
     return RunFolder(path) if is_first(communicator) else Onlooker(path)
+
+
+@contextmanager
+def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterator[None]:
+    """Hold a run folder while this run writes in it; wait until another process has left it.
+
+    After a lost node its process may live on for a moment, and must not write beside its successor. The lock is
+    the kernel's, so it ends with the process that holds it, however that ends.
+    """
+    if not is_first(communicator):
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with (folder.path / ".lock").open("a") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
+        yield
 
 
 def settle(communicator: Communicator | None) -> None:

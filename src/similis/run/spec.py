@@ -39,6 +39,9 @@ class DataSpec(Part):
     folds: int = Field(default=10, ge=2, description="number of folds, cross-validation")
     fold: int = Field(default=0, ge=0, description="which fold validates, cross-validation")
     split_seed: int = Field(default=0, description="seed of the class split, apart from the run's seed")
+    wrong_labels: float = Field(
+        default=0.0, ge=0, le=1, description="share of the training labels that are replaced by wrong ones, for studies"
+    )
 
 
 class ModelSpec(Part):
@@ -74,6 +77,25 @@ class ObjectiveSpec(Part):
     language_weight: float = Field(default=7.5, description="weight of language guidance")
 
 
+class MiningSpec(Part):
+    """Offline mining: what the batches of the sampler ``mined`` are made from, over all training images."""
+
+    kind: Literal["hard", "semi_hard", "neighbours"] = Field(
+        default="hard",
+        description="hard: farthest positive, nearest negatives; semi_hard: a random positive, the nearest negatives "
+        "that are farther than it; neighbours: random positives in each epoch, the nearest negatives of either end",
+    )
+    every_epochs: int = Field(default=1, ge=1, description="epochs from one mining to the next")
+    top_k: int | None = Field(
+        default=None, ge=1, description="negatives are drawn among so many; null: 10, and 1 for neighbours"
+    )
+
+    @property
+    def listed(self) -> int:
+        """Length of the lists of negatives."""
+        return self.top_k or (1 if self.kind == "neighbours" else 10)
+
+
 class TrainingSpec(Part):
     """Optimiser, schedule, batches, length."""
 
@@ -81,10 +103,11 @@ class TrainingSpec(Part):
         default=10, ge=0, description="passes over the training images; 0 evaluates the untrained model"
     )
     batch_size: int = Field(default=100, ge=1)
-    sampler: Literal["balanced", "random", "hierarchical"] | None = Field(
-        default=None, description="null: what the loss needs"
+    sampler: Literal["balanced", "random", "hierarchical", "mined"] | None = Field(
+        default=None, description="null: what the loss needs; mined: pairs with hard negatives, as mining says"
     )
     per_class: int = Field(default=5, ge=1, description="images of a class in a balanced batch")
+    mining: MiningSpec = Field(default=MiningSpec(), description="of the sampler mined")
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(default=1e-4, gt=0, description="rate of the backbone")
     head_multiplier: float = Field(default=1.0, gt=0, description="rate of the head relative to lr")
@@ -109,7 +132,9 @@ class TrainingSpec(Part):
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation R@1"
     )
-    policy: Literal["resize-crop", "random-resized"] = Field(default="random-resized", description="augmentation")
+    policy: Literal["resize-crop", "random-resized", "affine"] = Field(
+        default="random-resized", description="augmentation; affine turns and shifts a little and never mirrors"
+    )
     select: Literal["best", "last"] = Field(
         default="best", description="best: the epoch that validation chooses; last: all epochs, on all training classes"
     )

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from similis.data.samplers.mined import mined_batches
 from similis.data.sampling import shard
 from similis.model.embedder import Embedder
+from similis.objective.sharding import shard as divide_classes
+from similis.retrieval.mining import Mined
+from similis.run.keeper import Keeper, chosen_path
 from similis.run.machine import Watch
-from similis.run.parts import HeadOnly, Parts, Source, base_loss, build_objective, epoch_batches
-from similis.run.sharing import as_first, is_first, settle
+from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, sampler_of
+from similis.run.sharing import is_first, settle
 from similis.run.spec import RunSpec
 from similis.training.average import MovingAverage
-from similis.training.checkpoint import flat, load_checkpoint, read_tensors, save_checkpoint, save_tensors
+from similis.training.checkpoint import load_checkpoint, read_tensors
 from similis.training.events import Events
 from similis.training.folder import RunFolder
 from similis.training.gradient_cache import check_independent
-from similis.training.loop import Progress, StepReport, Task, train
+from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
 from similis.training.processes import check_joinable
 from similis.training.schedules import Schedule
@@ -45,15 +48,17 @@ class Stage:
     watch: Watch
     validate: Validate | None = None
     communicator: Communicator | None = None
+    divide: bool = False  # class vectors over the processes
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The epoch that validation chose (the last one without validation), its value, and all values."""
+    """The epoch that validation chose (the last one without validation), its value, all values, time of mining."""
 
     epoch: int
     value: float | None
     history: tuple[float, ...]
+    mining_seconds: float = 0.0
 
 
 def run_stage(stage: Stage) -> Selection:
@@ -64,7 +69,7 @@ def run_stage(stage: Stage) -> Selection:
         check_independent(task.model.train())
     checkpoint = stage.folder.checkpoint(stage.name)
     progress = Progress()
-    notes: dict[str, Any] = {"history": [], "best": None, "best_epoch": 0}
+    notes: dict[str, Any] = {"history": [], "best": None, "best_epoch": 0, "mining_seconds": 0.0}
     if checkpoint.exists():
         progress, notes = load_checkpoint(checkpoint, task)
     stage.folder.forget_after(stage.name, progress.step, progress.epoch)
@@ -75,14 +80,15 @@ def run_stage(stage: Stage) -> Selection:
         with events as keeper.events:
             train(
                 task,
-                batches_of(stage),
+                batches_of(stage, task),
                 progress,
+                before_epoch=keeper.mined if sampler_of(stage.spec) == "mined" else None,
                 after_step=keeper.stepped,
                 after_epoch=keeper.validated,
                 epochs=stage.epochs,
             )
     settle(stage.communicator)
-    return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]))
+    return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]), notes["mining_seconds"])
 
 
 def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
@@ -91,22 +97,19 @@ def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
     model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
 
 
-def chosen_path(folder: RunFolder, stage: str) -> Path:
-    """Where the chosen weights of a stage are kept until the run is done."""
-    return folder.path / f"best-{stage}.safetensors"
-
-
 def build_task(stage: Stage) -> Task:
     """Model, loss, optimiser and the settings of a step."""
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
     class_ids = torch.unique(stage.source.manifest.labels[stage.rows]).tolist()
     objective = build_objective(spec, class_ids)
+    if stage.divide and stage.communicator is not None:
+        divide_classes(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
     rates = Rates(t.optimiser, t.lr, t.head_multiplier, multiplier, t.weight_decay, t.eps, t.momentum)
     if spec.model.trains == "head":
         embedder.backbone.requires_grad_(False)
     optimiser = build_optimiser(parameter_groups(model, embedder.head_parameters, objective, rates), rates)
-    steps = len(epoch_batches(spec, stage.source, stage.rows, 0))
+    steps = steps_of(stage)
     return Task(
         model=model,
         loss=objective,
@@ -126,87 +129,22 @@ def build_task(stage: Stage) -> Task:
     )
 
 
-def batches_of(stage: Stage) -> Callable[[int, int], Iterator[Batch]]:
-    """(epoch, first batch) -> batches, a pure function of spec and data."""
+def steps_of(stage: Stage) -> int:
+    """Batches of an epoch; those of mined tuples are counted before anything is mined."""
+    if sampler_of(stage.spec) == "mined":
+        return mined_batches(len(stage.rows), stage.spec.training.batch_size)
+    return len(epoch_batches(stage.spec, stage.source, stage.rows, 0))
+
+
+def batches_of(stage: Stage, task: Task) -> Callable[[int, int], Iterator[Batch]]:
+    """(epoch, first batch) -> batches, a pure function of spec, data and the task's mined table."""
 
     def batches(epoch: int, start: int) -> Iterator[Batch]:
-        rows = epoch_batches(stage.spec, stage.source, stage.rows, epoch)
+        table = Mined(**task.tables) if task.tables else None
+        rows = epoch_batches(stage.spec, stage.source, stage.rows, epoch, table)
         if stage.communicator is not None:
             rows = shard(rows, stage.communicator.rank, stage.communicator.world)
         t = stage.spec.training
         return stage.parts.loader.train(rows, policy=t.policy, seed=stage.spec.seed, epoch=epoch, start=start)
 
     return batches
-
-
-class Keeper:
-    """Writes metrics, checkpoints and the best weights while a stage trains."""
-
-    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any]) -> None:
-        self.stage = stage
-        self.task = task
-        self.notes = notes
-        self.events: Events | None = None
-
-    def stepped(self, report: StepReport) -> None:
-        """After a step: the line in the metrics, the display, now and then a checkpoint."""
-        mined = base_loss(self.task.loss).mined
-        counts = {} if mined is None else mined._asdict()
-        record = {"stage": self.stage.name, "step": report.progress.step, "loss": report.loss.item(), **counts}
-        self.stage.folder.log(record)
-        if self.events is not None:
-            self.events.scalar("loss", record["loss"], report.progress.step)
-        self.stage.watch.stepped(report, counts)
-        if report.progress.step % self.stage.spec.training.checkpoint_steps == 0:
-            self.checkpoint(report.progress)
-
-    def validated(self, progress: Progress) -> bool:
-        """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
-        if self.stage.validate is not None:
-            here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
-            self.judge(progress, as_first(here, self.stage.communicator))
-        else:
-            self.notes["best_epoch"] = progress.epoch
-            self.keep_weights(progress.epoch)
-        self.checkpoint(progress)
-        return self.over(progress)
-
-    def judge(self, progress: Progress, value: float) -> None:
-        """Note a validation value; keep the weights if it is the best so far."""
-        history, best = self.notes["history"], self.notes["best"]
-        history.append(value)
-        if best is None or value > best:
-            self.notes["best"] = value
-            self.keep_weights(progress.epoch)
-        self.notes["best_epoch"] = history.index(max(history)) + 1
-        self.stage.folder.log(
-            {"stage": self.stage.name, "step": progress.step, "epoch": progress.epoch, "recall@1": value}
-        )
-        if self.events is not None:
-            self.events.scalar("recall@1", value, progress.step)
-        self.stage.watch.validated(progress.epoch, value, self.notes["best"])
-
-    def over(self, progress: Progress) -> bool:
-        """Whether validation has not improved for as long as the specification waits."""
-        patience, history = self.stage.spec.training.patience, self.notes["history"]
-        waited = len(history) - self.notes["best_epoch"] if history else 0
-        return progress.epoch >= self.stage.epochs or (patience is not None and waited >= patience)
-
-    def checkpoint(self, progress: Progress) -> None:
-        """Write the position."""
-        if is_first(self.stage.communicator):
-            save_checkpoint(self.stage.folder.checkpoint(self.stage.name), self.task, progress, self.notes)
-
-    @property
-    def evaluated(self) -> nn.Module:
-        """The module that is evaluated: the average where there is one."""
-        return self.task.model if self.task.average is None else self.task.average.model
-
-    def keep_weights(self, epoch: int) -> None:
-        """Write the weights of the whole embedder as they are evaluated now."""
-        if not is_first(self.stage.communicator):
-            return
-        inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
-        save_tensors(
-            chosen_path(self.stage.folder, self.stage.name), flat("model", inner.state_dict()), {"epoch": str(epoch)}
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from similis.engine.ranks import group_of_environment
+from similis.engine.group import group_of_environment
 from similis.run.machine import Machine
 from similis.run.ranks import run_here
 from similis.run.spec import read_spec

@@ -23,7 +23,7 @@ class PlanCost:
         finals: final runs.
         openings: how often models look at the test split.
         search_samples, final_samples: images that pass through the network in training.
-        evaluated: images embedded for validation and test.
+        evaluated: images embedded for validation, test and offline mining.
         image_seconds: measured seconds of one training image, with one thread.
     """
 
@@ -63,11 +63,13 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     choosing = counts["validation"] or counts["test"]
     jobs = list(final_jobs(plan))
-    samples = evaluated = 0
+    samples = 0
+    mining = [mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants]
+    evaluated = trials // len(contestants) * sum(mining)
     for job in jobs:
         spec = final_spec(plan, job, {})
         samples += final_samples(spec, counts)
-        evaluated += spec.training.epochs * choosing + counts["test"]
+        evaluated += spec.training.epochs * choosing + counts["test"] + mined_images(spec, counts)
     per_trial = plan.search.epochs * epoch_samples(counts["train"], first.training.batch_size)
     selecting = plan.terms.data.protocol == "default"
     return PlanCost(
@@ -87,6 +89,16 @@ def final_samples(spec: RunSpec, counts: dict[str, int]) -> int:
     refits = t.refit and spec.data.protocol == "fixed-validation"
     everything = epoch_samples(counts["train"] + counts["validation"], t.batch_size) if refits else 0
     return t.epochs * (epoch_samples(counts["train"], t.batch_size) + everything)
+
+
+def mined_images(spec: RunSpec, counts: dict[str, int]) -> int:
+    """Images that offline mining embeds in a run at most, the refit included."""
+    t = spec.training
+    if t.sampler != "mined":
+        return 0
+    refits = t.refit and spec.data.protocol == "fixed-validation"
+    everything = counts["train"] + counts["validation"] if refits else 0
+    return math.ceil(t.epochs / t.mining.every_epochs) * (counts["train"] + everything)
 
 
 def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
@@ -117,7 +129,7 @@ def described(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
         ("openings of the test split", f"{cost.openings}"),
         ("training images, search", f"{cost.search_samples:,}"),
         ("training images, finals (at most)", f"{cost.final_samples:,}"),
-        ("images embedded to validate and test", f"{cost.evaluated:,}"),
+        ("images embedded to validate, test and mine", f"{cost.evaluated:,}"),
         ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread (network alone)"),
         (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {span(cost.seconds / workers)}"),
     ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from similis.registry import losses
-from similis.run.spec import RunSpec, parse_spec
-from similis.study.plan import Arena, Contestant, Plan, PlanTerms
+from similis.run.spec import ObjectiveSpec, RunSpec, changed, parse_spec
+from similis.study.plan import Contestant, Plan, PlanTerms
 from similis.study.spaces import RATE
 
 Settings = Mapping[str, float]
@@ -58,8 +58,7 @@ def trial_spec(plan: Plan, contestant: Contestant, settings: Settings, fold: int
 
 def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
     """The specification of one final run; it opens the test split when it is finished and selected."""
-    arena: Arena = next(each for each in plan.arenas if each.name == job.arena)
-    values = base_values(plan.arena_terms(arena), plan.contestant(job.contestant), settings)
+    values = base_values(plan.arena_terms(plan.arena(job.arena)), plan.contestant(job.contestant), settings)
     length = plan.lengths[job.length]
     if length.epochs is not None:
         values["training"]["epochs"] = length.epochs
@@ -70,7 +69,7 @@ def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
 
 
 def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) -> dict[str, Any]:
-    """Terms with a contestant's loss and its settings put in."""
+    """Terms with a contestant's loss, its settings and what it declares put in."""
     values = terms.model_dump(mode="json")
     own = {name: value for name, value in settings.items() if name != RATE}
     values["objective"] = {
@@ -80,7 +79,21 @@ def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) ->
         "miner": contestant.miner,
     }
     values["training"]["loss_multiplier"] = settings.get(RATE)
-    return values
+    return changed(values, contestant.declared)
+
+
+def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
+    """The settings by which a final run is compared: what its contestant declares is put back to the terms.
+
+    A difference that the plan declares stands in the contestant's title; any other one stays, and is refused.
+    """
+    terms = plan.arena_terms(plan.arena(job.arena)).model_dump(mode="json")
+    terms["objective"] = ObjectiveSpec().model_dump(mode="json")
+    back: dict[str, Any] = {}
+    for field in plan.contestant(job.contestant).declared:
+        section, _, name = field.partition(".")
+        back[field] = terms[section][name]
+    return changed(spec.model_dump(mode="json"), back)
 
 
 def first_settings(contestant: Contestant, names: Mapping[str, object]) -> dict[str, float]:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from similis.registry import losses, unknown
-from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, TrainingSpec, changed
+from similis.run.spec import DataSpec, EvaluationSpec, MiningSpec, ModelSpec, ObjectiveSpec, TrainingSpec, changed
 from similis.values import UserError
 
+_OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
 OptionValue = bool | int | float | str | None
 
 
@@ -36,19 +37,31 @@ class PlanTerms(Section):
 
 
 class Contestant(Section):
-    """What may differ: the loss, its own settings, and the miner that it declares."""
+    """What may differ: the loss, its own settings, the miner that it declares, and extras that stand in its title."""
 
     loss: str
     name: str = ""
     preset: str | None = Field(None, description="where the search begins; null: paper if the loss has it")
     options: dict[str, OptionValue] = Field({}, description="options that are set, and not searched")
     miner: str | None = None
+    offline_mining: MiningSpec | None = Field(None, description="batches from offline mining; a bare word is its kind")
+    memory: int = Field(0, ge=0, description="rows of cross-batch memory")
+    memory_start: int = Field(0, ge=0, description="batches before the memory is used")
+    nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
+    language: str | None = Field(None, description="file of a class-similarity matrix")
+    language_weight: float = Field(_OBJECTIVE.language_weight, description="weight of language guidance")
 
     @model_validator(mode="before")
     @classmethod
     def from_word(cls, value: Any) -> Any:
         """A bare word is the name of a loss."""
         return {"loss": value} if isinstance(value, str) else value
+
+    @field_validator("offline_mining", mode="before")
+    @classmethod
+    def kind_of_mining(cls, value: Any) -> Any:
+        """A bare word is the kind of mining."""
+        return {"kind": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def known(self) -> Contestant:
@@ -62,8 +75,28 @@ class Contestant(Section):
 
     @property
     def title(self) -> str:
-        """The name in tables and files."""
-        return self.name or self.loss
+        """The name in tables and files; extras are always part of it."""
+        words = [
+            f"mined_{self.offline_mining.kind}" if self.offline_mining else "",
+            f"memory{self.memory}" if self.memory else "",
+            f"nested{'.'.join(map(str, self.nested_sizes))}" if self.nested_sizes else "",
+            "language" if self.language else "",
+        ]
+        return "+".join([self.name or self.loss, *filter(None, words)])
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """Dotted name -> value of the settings in which it differs from the terms, because its plan says so."""
+        found: dict[str, Any] = {}
+        if self.offline_mining:
+            found |= {"training.sampler": "mined", "training.mining": self.offline_mining.model_dump(mode="json")}
+        if self.memory:
+            found |= {"objective.memory": self.memory, "objective.memory_start": self.memory_start}
+        if self.nested_sizes:
+            found["objective.nested_sizes"] = list(self.nested_sizes)
+        if self.language:
+            found |= {"objective.language": self.language, "objective.language_weight": self.language_weight}
+        return found
 
     @property
     def start(self) -> str | None:
@@ -142,6 +175,10 @@ class Plan(Section):
         """The terms of one table."""
         values = changed(self.terms.model_dump(mode="json"), {f"model.{k}": v for k, v in arena.model.items()})
         return PlanTerms.model_validate(values)
+
+    def arena(self, name: str) -> Arena:
+        """The arena of that name."""
+        return next(each for each in self.arenas if each.name == name)
 
     def contestant(self, title: str) -> Contestant:
         """The contestant of that name."""

@@ -8,6 +8,7 @@ from typing import Any
 from similis.study.page import Block, Fold, Heading, Items, Table, Text
 from similis.study.plan import Plan
 from similis.study.table import FairTable
+from similis.study.terms import declared_differences
 from similis.study.thesis import recalls, table11
 
 THESIS_DATA = {"cub200_2011": "CUB200-2011", "cars196": "CARS196", "sop": "SOP"}
@@ -57,6 +58,11 @@ def held_table(tables: Sequence[FairTable]) -> list[Block]:
     blocks.append(
         Text("Allowed to differ: the loss, its options and presets, its miner, the rate of what it learns (searched).")
     )
+    declared = {name: declared_differences(runs[0]) for t in tables for name, runs in t.records.items()}
+    extras = [[name, ", ".join(f"`{k}` = `{v}`" for k, v in own.items())] for name, own in declared.items() if own]
+    if extras:
+        blocks.append(Text("Declared by the plan, and part of the contestant's name:"))
+        blocks.append(Table(["contestant", "differs from the terms in"], extras))
     return blocks
 
 

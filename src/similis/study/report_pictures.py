@@ -85,10 +85,11 @@ def curves_picture(table: FairTable, title: str) -> Picture:
 
 
 def cost_picture(table: FairTable, title: str) -> Picture:
-    """Seconds against recall."""
+    """Seconds of training steps and mining against recall."""
     rows = []
     for c, name in enumerate(table.names):
-        seconds = float(np.mean([r["cost"]["seconds"] for r in table.records[name]]))
+        costs = [r["cost"] for r in table.records[name]]
+        seconds = float(np.mean([cost["seconds"] + cost.get("mining_seconds", 0.0) for cost in costs]))
         rows.append((name, seconds, 100 * float(table.scores.means[c])))
     words = ", ".join(f"{name} {seconds:.0f} s and {recall:.1f} %" for name, seconds, recall in rows)
     return picture(

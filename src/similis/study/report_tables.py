@@ -157,12 +157,15 @@ def learned(run: Mapping[str, Any]) -> tuple[float, float, float, float]:
 def time_table(table: FairTable) -> Block:
     """Times and memory: of this machine, on the day."""
     rows = []
+    mines = any("mining_seconds" in run["cost"] for runs in table.records.values() for run in runs)
     for c in table.order():
         runs = table.records[table.names[c]]
         seconds = np.mean([run["cost"]["seconds"] for run in runs])
+        mining = np.mean([run["cost"].get("mining_seconds", 0.0) for run in runs])
         memory = max(run["cost"]["memory_mb"] for run in runs)
         samples = np.mean([run["samples"] for run in runs])
         recall = 100 * table.scores.means[c]
-        rows.append([table.names[c], f"{seconds:.1f}", f"{memory:,.0f}", f"{samples:,.0f}", f"{recall:.2f}"])
-    columns = ["contestant", "seconds of training steps", "peak memory of its process, MB", "samples", "R@1 %"]
-    return Table(columns, rows)
+        times = [f"{seconds:.1f}", *([f"{mining:.1f}"] if mines else [])]
+        rows.append([table.names[c], *times, f"{memory:,.0f}", f"{samples:,.0f}", f"{recall:.2f}"])
+    spent = ["seconds of training steps", *(["seconds of offline mining"] if mines else [])]
+    return Table(["contestant", *spent, "peak memory of its process, MB", "samples", "R@1 %"], rows)

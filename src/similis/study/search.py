@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ from similis.run.machine import Machine
 from similis.run.run import run
 from similis.study.jobs import first_settings, trial_spec
 from similis.study.ledger import Ledger
-from similis.study.plan import Contestant, Plan
+from similis.study.plan import Contestant, Plan, SearchPlan
 from similis.study.records import Meter, Record, Records, result_record
 from similis.study.spaces import space_of
-from similis.study.trials import importances, open_study, resumed, tell
+from similis.study.trials import below_median, importances, open_study, resumed, tell
 
 
 class PrunedError(Exception):
@@ -45,22 +45,46 @@ class Case:
 
 
 class Reporter(Meter):
-    """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned."""
+    """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned.
 
-    def __init__(self, trial: Any, prune: bool) -> None:
+    Over several folds, which follow each other, an epoch is reported as the mean of the best values of the folds
+    so far, this one included, and trials are compared where they have seen as many samples: at the same epoch of
+    the same fold.
+
+    Args:
+        trial: Optuna's; None reports nothing.
+        search: whether to prune, after how many trials, and the epochs of a fold.
+        folds: that a trial goes through.
+    """
+
+    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1) -> None:
         super().__init__()
         self.trial = trial
-        self.prune = prune
+        self.search = search
+        self.folds = folds
+        self.finished: list[float] = []
 
-    def validated(self, epoch: int, value: float, best: float) -> None:  # noqa: ARG002 - the watch's signature
+    def validated(self, epoch: int, value: float, best: float) -> None:
         """Report an epoch; one that was reported before a crash stays as it is."""
         if self.trial is None:
             return
+        step = len(self.finished) * self.search.epochs + epoch
+        mean = value if self.folds == 1 else (sum(self.finished) + best) / (len(self.finished) + 1)
         known = self.trial.study.trials[self.trial.number].intermediate_values
-        if epoch not in known:
-            self.trial.report(value, epoch)
-        if self.prune and self.trial.should_prune():
+        if step not in known:
+            self.trial.report(mean, step)
+        if self.search.pruning and self.hopeless(known.get(step, mean), step):
             raise PrunedError
+
+    def hopeless(self, mean: float, step: int) -> bool:
+        """Whether the trial is to be pruned.
+
+        Optuna's rule takes a trial's best report of all, which is that of its easiest folds; over several folds it
+        is therefore the last one that is held against the median of the complete trials.
+        """
+        if self.folds == 1:
+            return bool(self.trial.should_prune())
+        return below_median(self.trial.study, mean, step, self.search.startup)
 
 
 def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Record:
@@ -120,13 +144,15 @@ def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[li
                 key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
                 for key, kind in space.items()
             }
-            record = measured(case, settings, name, trial, full // search.epochs)
+            record = measured(case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]])
         tell(study, number, record)
         done.append(record)
     return done, importances(study, space)
 
 
-def measured(case: Case, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: int = 0) -> Record:
+def measured(
+    case: Case, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
+) -> Record:
     """Run one setting over all folds; its record, read if it is there.
 
     Args:
@@ -134,24 +160,27 @@ def measured(case: Case, settings: Mapping[str, float], name: str, trial: Any = 
         settings: of the loss.
         name: of the record.
         trial: Optuna's; None for the first preset.
-        per_epoch: samples of one epoch, for a trial that is pruned.
+        per_epoch: samples of one epoch of each fold, for a trial that is pruned.
     """
     plan, place = case.plan, case.place
     known = place.records.read(name)
     if known is not None:
         return known
-    alone = len(plan.folds) == 1  # over several folds there is no single curve to prune by
-    meter = Reporter(trial if alone else None, plan.search.pruning)
+    meter = Reporter(trial, plan.search, len(plan.folds))
     if plan.terms.data.protocol == "default":
         place.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
+    mining: dict[str, float] = {}
     try:
         for fold in plan.folds:
-            runs.append(result_record(run(trial_spec(plan, case.contestant, settings, fold), place.machine, meter)))
+            result = run(trial_spec(plan, case.contestant, settings, fold), place.machine, meter)
+            runs.append(result_record(result))
+            meter.finished.append(result.validation.get("recall@1", 0.0))
+            mining = {key: value + mining.get(key, 0.0) for key, value in result.cost.items()}
         outcome = complete(runs)
     except PrunedError:
-        outcome = pruned(meter, per_epoch)
-    record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost()}
+        outcome = pruned(meter, runs, per_epoch)
+    record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
     return place.records.write(name, record)
 
 
@@ -163,12 +192,15 @@ def complete(runs: list[Record]) -> Record:
         "value": sum(values) / len(values),
         "history": runs[0]["history"],
         "samples": sum(each["samples"] for each in runs),
+        "fold_samples": [each["samples"] for each in runs],
         "addresses": [each["address"] for each in runs],
     }
 
 
-def pruned(meter: Reporter, per_epoch: int) -> Record:
-    """What a pruned trial says: its epochs, those from before a crash included."""
+def pruned(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
+    """What a pruned trial says: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
-    history = [known[epoch] for epoch in sorted(known)]
-    return {"state": "pruned", "value": None, "history": history, "samples": per_epoch * len(history), "addresses": []}
+    history = [known[step] for step in sorted(known)]
+    begun = len(history) - len(runs) * meter.search.epochs  # epochs of the fold in which it was stopped
+    samples = sum(each["samples"] for each in runs) + begun * per_epoch[len(runs)]
+    return {"state": "pruned", "value": None, "history": history, "samples": samples, "addresses": []}

@@ -69,6 +69,18 @@ def held_terms(
     return held
 
 
+def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a result that are not those of its terms, because its plan declares them in its title.
+
+    Example:
+        >>> spec = {"training": {"sampler": "mined", "epochs": 3}, "seed": 1}
+        >>> declared_differences({"spec": spec, "held": {"training.sampler": None, "training.epochs": 3}})
+        {'training.sampler': 'mined'}
+    """
+    held = record["held"]
+    return {name: value for name, value in flat(record["spec"]) if name in held and held[name] != value}
+
+
 @dataclass(frozen=True)
 class EqualTerms:
     """The terms of one table. It cannot be made from results whose terms differ.
@@ -102,12 +114,18 @@ class EqualTerms:
 def held_field(name: str) -> str | None:
     """The dotted name of a held setting that was written with or without its section; None if it is none.
 
+    The name of a part inside a section stands for the first of its settings.
+
     Example:
         >>> held_field("pooling"), held_field("model.dim"), held_field("margin")
         ('model.pooling', 'model.dim', None)
     """
     known = [field for field in field_names(RunSpec) if field not in ALLOWED]
-    return next((field for field in known if name in (field, field.partition(".")[2])), None)
+    part = f"{name}." if "." in name else None
+    for field in known:
+        if name in (field, field.partition(".")[2]) or (part is not None and field.startswith(part)):
+            return field
+    return None
 
 
 def field_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

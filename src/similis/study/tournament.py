@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from similis.engine import local
 from similis.run.machine import Machine
 from similis.run.run import run
-from similis.study.jobs import FinalJob, final_jobs, final_spec, searched
+from similis.study.hands import Hands
+from similis.study.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
 from similis.study.ledger import Ledger
 from similis.study.plan import Plan
 from similis.study.reading import parse_plan, plan_text, read_plan
@@ -48,7 +49,13 @@ class Folder:
 
 
 def run_tournament(
-    plan: Plan, path: Path, *, workers: int = 1, only: str | None = None, data_root: str | None = None
+    plan: Plan,
+    path: Path,
+    *,
+    workers: int | None = None,
+    only: str | None = None,
+    data_root: str | None = None,
+    hands: Hands | None = None,
 ) -> Folder:
     """Everything that a plan asks for and that is not done yet.
 
@@ -58,10 +65,14 @@ def run_tournament(
     Args:
         plan: what to run.
         path: the tournament's folder; a plan begun there may only gain contestants.
-        workers: processes.
+        workers: processes of this machine; 1 if neither they nor hands are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
+        hands: who works, in place of workers.
     """
+    hands = hands or Hands(workers)
+    if hands.on_ray:  # as places are called on every node
+        path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
     folder = Folder(path, data_root)
@@ -69,10 +80,10 @@ def run_tournament(
     with exclusive(path / "driver.lock", busy=busy):
         begin(plan, folder)
         titles = [each.title for each in searched(plan) if only in (None, each.title)]
-        local.map(Search(folder), titles, workers=workers)
+        hands.map(Search(folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        local.map(Final(folder), waiting, workers=workers)
+        hands.map(Final(folder), waiting)
     return folder
 
 
@@ -142,8 +153,8 @@ class Final:
                 "seed": job.seed,
                 "fold": job.fold,
                 **result_record(result),
-                "held": held_terms(spec.model_dump(mode="json"), result.facts, {"tuning": around}),
-                "cost": meter.cost(),
+                "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
+                "cost": meter.cost() | dict(result.cost),
             }
             return place.records.write(job.name, record)
 

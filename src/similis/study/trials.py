@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from similis.registry import Range
@@ -52,6 +53,13 @@ def tell(study: Any, number: int, record: Record) -> None:
         study.tell(number, state=optuna().trial.TrialState.PRUNED)
     else:
         study.tell(number, record["value"])
+
+
+def below_median(study: Any, value: float, step: int, startup: int) -> bool:
+    """Whether a value lies below the median of the complete trials at the same step, once there are enough of them."""
+    done = study.get_trials(deepcopy=False, states=(optuna().trial.TrialState.COMPLETE,))
+    others = [trial.intermediate_values[step] for trial in done if step in trial.intermediate_values]
+    return len(done) >= startup and bool(others) and value < median(others)
 
 
 def importances(study: Any, space: Mapping[str, Range]) -> Mapping[str, float]:

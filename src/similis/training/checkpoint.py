@@ -17,6 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from similis.training.division import divided_keys, made_whole, own_parts
 from similis.training.loop import Progress, Task
 from similis.values import DataError
 
@@ -36,12 +37,20 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def save_checkpoint(path: Path, task: Task, progress: Progress, notes: Mapping[str, Any]) -> None:
-    """Everything that continuing needs: weights, loss, optimiser, average, position, notes of the run."""
+    """Everything that continuing needs: weights, loss, optimiser, average, tables, position, notes of the run.
+
+    Where processes share the run, every one of them calls this, and the first one writes: class vectors that are
+    divided over them are written whole.
+    """
     tensors = flat("model", task.model.state_dict()) | flat("loss", task.loss.state_dict())
+    tensors |= flat("table", task.tables)
     if task.average is not None:
         tensors |= flat("average", task.average.state_dict())
     for number, state in task.optimiser.state_dict()["state"].items():
         tensors |= flat(f"optimiser.{number}", state)
+    tensors = made_whole(tensors, divided_keys(task.loss, task.optimiser, tensors))
+    if task.communicator is not None and task.communicator.rank:
+        return
     described = {"format": FORMAT, "progress": json.dumps(asdict(progress)), "notes": json.dumps(notes)}
     save_tensors(path, tensors, described)
 
@@ -51,10 +60,12 @@ def load_checkpoint(path: Path, task: Task) -> tuple[Progress, dict[str, Any]]:
     tensors, described = read_tensors(path)
     if described.get("format") != FORMAT:
         raise DataError(f"{path} is {described.get('format')!r}, not {FORMAT!r}; it was written by another version")
+    tensors = own_parts(tensors, divided_keys(task.loss, task.optimiser, tensors))
     task.model.load_state_dict(nested("model", tensors))
     task.loss.load_state_dict(nested("loss", tensors))
     if task.average is not None:
         task.average.load_state_dict(nested("average", tensors))
+    task.tables = nested("table", tensors)
     restore_optimiser(task.optimiser, nested("optimiser", tensors))
     return Progress(**json.loads(described["progress"])), json.loads(described["notes"])
 

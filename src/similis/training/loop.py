@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from similis.objective.composition import Combined
 from similis.objective.joining import joined
 from similis.objective.memory import WithMemory
 from similis.training.average import MovingAverage
+from similis.training.division import clip_joint_norm, shared_only
 from similis.training.gradient_cache import cached_backward
 from similis.training.optimisers import set_rates
 from similis.training.processes import average_gradients, joined_count
@@ -33,7 +34,7 @@ class Progress:
 
 @dataclass
 class Task:
-    """What is trained, and how one step is done."""
+    """What is trained, and how one step is done; ``tables`` are what else a continued run needs (mined lists)."""
 
     model: nn.Module
     loss: nn.Module
@@ -50,6 +51,7 @@ class Task:
     freeze: Callable[[bool], None] | None = None
     average: MovingAverage | None = None
     communicator: Communicator | None = None
+    tables: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def train(
     after_step: Callable[[StepReport], None],
     after_epoch: Callable[[Progress], bool],
     epochs: int,
+    before_epoch: Callable[[Progress], None] | None = None,
 ) -> Progress:
     """Train until the epochs are over or ``after_epoch`` says stop.
 
@@ -80,8 +83,11 @@ def train(
         after_step: called after each step (display, metrics, checkpoint).
         after_epoch: called after each epoch (validation, checkpoint); True ends the training.
         epochs: number of epochs in all.
+        before_epoch: called where an epoch begins, and not where one goes on (mining).
     """
     while progress.epoch < epochs:
+        if before_epoch is not None and progress.batch == 0:
+            before_epoch(progress)
         if task.freeze is not None:  # head and proxies warm up alone
             task.freeze(progress.epoch < task.frozen_epochs)
         for batch in batches(progress.epoch, progress.batch):
@@ -125,7 +131,8 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
         value = value.detach()
-    average_gradients((p for group in task.optimiser.param_groups for p in group["params"]), task.communicator)
+    every = [p for group in task.optimiser.param_groups for p in group["params"]]
+    average_gradients(shared_only(every, task.loss), task.communicator)
     clip(task)
     task.optimiser.step()
     if task.average is not None:
@@ -139,4 +146,4 @@ def clip(task: Task) -> None:
     if task.clip_value is not None:
         nn.utils.clip_grad_value_(parameters, task.clip_value)
     if task.clip_norm is not None:
-        nn.utils.clip_grad_norm_(parameters, task.clip_norm)
+        clip_joint_norm(parameters, task.loss, task.clip_norm)

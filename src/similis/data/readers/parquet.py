@@ -1,4 +1,4 @@
-"""A Parquet file with one row per image, its bytes inside or its path beside it."""
+"""A Parquet file with one row per image: its bytes or its ready features inside, or its path beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from similis.values import DataError
 
 
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
-    """A manifest from a Parquet file; a column ``bytes`` wins over paths.
+    """A manifest from a Parquet file; a column ``bytes`` or ``vector`` wins over paths.
 
     Args:
         place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
@@ -29,7 +29,7 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         raise DataError(f"no table {place!r}") from error
     columns = standard(table.to_pydict(), place)
     name = PurePosixPath(place).stem
-    if "bytes" in columns:
+    if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
     root = images or parent(place)
     columns["size"] = sizes(root, columns["path"])

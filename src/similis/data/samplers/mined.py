@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from similis.data.draws import generator_of
-from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler, shuffle
+from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler, shuffle
 from similis.values import UserError
 
+Floats = NDArray[np.float64]
 GROUP = 4  # an image, its positive, a negative of each
 
 
 @register_sampler
 def mined(
-    labels: Tensor, *, positives: Tensor, negatives: Tensor, batch_size: int, seed: int, epoch: int, nearest: int = 0
+    labels: Tensor,
+    *,
+    positives: Tensor | None,
+    negatives: Tensor,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    nearest: int = 0,
 ) -> Tensor:
     """Quadruples: an image, its mined positive, and for each of the two a negative from its list.
 
-    With ``nearest`` 1 these are the batches of lifted structure: random positive pairs, and the nearest
-    negative of either end. A longer list is sampled evenly: the single hardest is often a wrong label.
+    Without positives and with ``nearest`` 1 these are the batches of lifted structure: random positive pairs, and
+    the nearest negative of either end. A longer list is sampled evenly: the single hardest is often a wrong label.
+    An image may be in a batch twice, as the negative of several others.
 
     Args:
         labels: (N,) class ids.
-        positives: (N,) row of a positive, -1 for none.
+        positives: (N,) row of a positive, -1 for none; None draws one for each image, anew in every epoch.
         negatives: (N, K) rows of negatives, hardest first, -1 for none.
         batch_size: B, a multiple of 4.
         seed: of the run.
@@ -44,18 +54,15 @@ def mined(
         >>> labels[found[0]].bincount().tolist()
         [2, 2]
     """
-    if batch_size % GROUP:
-        raise UserError(
-            f"batch_size must be a multiple of {GROUP}, an image, its positive and two negatives; given {batch_size}"
-        )
-    batches = number_of_batches(len(labels), batch_size)
+    batches = mined_batches(len(labels), batch_size)
+    generator = generator_of(seed, SAMPLING, epoch)
     lists = negatives.numpy()[:, : nearest or None]
-    ends = positives.numpy()
+    own = labels.numpy()
+    ends = drawn_positives(own, generator.random(len(own))) if positives is None else positives.numpy()
     useful = np.flatnonzero((ends >= 0) & (lists[:, 0] >= 0))
     useful = useful[lists[ends[useful], 0] >= 0]
     if not len(useful):
         raise UserError("no image has both a positive and a negative; mine again, or train with balanced batches")
-    generator = generator_of(seed, SAMPLING, epoch)
     wanted = batches * batch_size // GROUP
     rounds = [shuffle(useful, generator) for _ in range(-(-wanted // len(useful)))]
     anchors = np.concatenate(rounds)[:wanted]
@@ -63,6 +70,37 @@ def mined(
         [anchors, ends[anchors], drawn(lists, anchors, generator), drawn(lists, ends[anchors], generator)], axis=1
     )
     return as_batches(rows.reshape(batches, batch_size))
+
+
+def mined_batches(rows: int, batch_size: int) -> int:
+    """floor(N / B) batches of whole quadruples; known before anything is mined."""
+    if batch_size % GROUP:
+        raise UserError(
+            f"batch_size must be a multiple of {GROUP}, an image, its positive and two negatives; given {batch_size}"
+        )
+    return number_of_batches(rows, batch_size)
+
+
+def drawn_positives(labels: Ints, uniform: Floats) -> Ints:
+    """For each row another of its class, evenly among them; -1 for a class of one.
+
+    Args:
+        labels: (N,) class ids.
+        uniform: (N,) numbers in [0, 1), one draw for each row.
+
+    Example:
+        >>> drawn_positives(np.array([5, 7, 5, 5, 9, 7]), np.array([0.0, 0.0, 0.9, 0.4, 0.5, 0.9])).tolist()
+        [2, 5, 3, 0, -1, 1]
+    """
+    order = np.argsort(labels, kind="stable")
+    _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    first, size = (np.cumsum(sizes) - sizes)[place], sizes[place]
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels))
+    rank -= first
+    other = np.minimum((uniform * (size - 1)).astype(np.int64), size - 2)
+    other += other >= rank  # the row itself is left out
+    return np.asarray(np.where(size > 1, order[first + np.maximum(other, 0) % size], -1))
 
 
 def drawn(lists: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 from similis.objective.angles import margin_in_radians, widened_angle
@@ -20,10 +22,11 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="ResNet-100, 512",
     weight="S and N: probability of the class; the own class times sin(theta + m) / sin(theta)",
     learns={"proxies": one_per_class()},
+    class_sampling="biased",
     sampler="random",
     forms={"default": {}, "no_guard": {"guard": False, "margin_rad": 1.2}, "radians": {"margin_rad": 0.5}},
     presets={
-        "paper": Preset({"scale": 64.0, "margin_rad": 0.5}, "official code", lr_multiplier=1.0),
+        "paper": Preset({"scale": 64.0, "margin_deg": math.degrees(0.5)}, "official code", lr_multiplier=1.0),
         "thesis": Preset({"scale": 64.0, "margin_deg": 28.6}, "thesis, Table 4", lr_multiplier=1.0),
     },
     space={"scale": Range(2.0, 100.0, step=2.0), "margin_deg": Range(0.0, 60.0, step=5.0)},
@@ -58,6 +61,9 @@ def arcface(
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: many classes with clean labels, faces above all; a smaller scale (16) for small data.
 

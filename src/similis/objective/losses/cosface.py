@@ -19,6 +19,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="64-layer ResNet, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
+    class_sampling="biased",
     sampler="random",
     presets={"paper": Preset({"scale": 64.0, "margin_cos": 0.35}, "CosFace, section 4", lr_multiplier=1.0)},
     space={"scale": Range(2.0, 100.0, step=2.0), "margin_cos": Range(0.0, 1.0, step=0.05)},
@@ -43,6 +44,9 @@ def cosface(
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: like ArcFace, with a gradient that stays finite for perfectly aligned samples.
 

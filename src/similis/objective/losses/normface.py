@@ -19,6 +19,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="ResNet-28, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
+    class_sampling="biased",
     sampler="random",
     presets={
         "paper": Preset({"scale": 20.0}, "temperature 0.05 (Zhai and Wu 2019)", lr_multiplier=1.0),
@@ -44,6 +45,9 @@ def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: floa
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: a strong and simple baseline whenever the classes are known; ArcFace, CosFace,
     SoftTriple and ProxyNCA++ are this loss with one thing added.

@@ -20,6 +20,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of the proxy",
     learns={"proxies": one_per_class("kaiming_normal")},
+    class_sampling="unbiased",
     sampler="random",
     relation="sets",
     memory=True,
@@ -60,6 +61,9 @@ def proxy_anchor(
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is unbiased: the second mean is linear in
+    the terms of the classes.
 
     When to use: the default choice for a few thousand classes; fast to converge, no miner, any batches;
     its proxies want 100 times the learning rate of the network.

@@ -38,6 +38,7 @@ def class_proxies(size: Size) -> Tensor:
     network="Inception (BN), 64",
     weight="N: a constant pull; softmax weight among the other proxies for the push",
     learns={"proxies": class_proxies},
+    class_sampling="biased",
     sampler="random",
     lr_multiplier=100.0,
     forms={"default": {}, "sigma": {"sigma": 3.0}, "direction": {"direction": 0.3}},
@@ -70,6 +71,9 @@ def proxy_nca(
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.
 

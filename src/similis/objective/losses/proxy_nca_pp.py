@@ -20,6 +20,7 @@ from similis.values import UserError
     network="ResNet-50, 2048",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
+    class_sampling="biased",
     lr_multiplier=100.0,
     presets={"paper": Preset({"temperature": 1 / 9}, "official code, with Adam of eps = 1.0", lr_multiplier=1e5)},
     space={"temperature": Range(0.01, 1.0, log=True)},
@@ -42,6 +43,9 @@ def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, tempera
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: fine-grained retrieval with class-balanced batches and fast proxies; the preset's
     rate for the proxies (100,000 times the network's) belongs to Adam with eps = 1.0 only.

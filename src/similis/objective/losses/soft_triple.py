@@ -10,7 +10,6 @@ from torch import Tensor
 from similis.objective.compare import compare_to_classes
 from similis.objective.comparison import Comparison
 from similis.objective.distances import Likeness, unit
-from similis.objective.joining import number_of_classes, over_classes
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
@@ -30,6 +29,7 @@ def class_centers(size: Size, *, centers: int = 10) -> Tensor:
     network="BN-Inception, 512",
     weight="S and N: probability of the class, divided among its centres",
     learns={"proxies": class_centers},
+    class_sampling="biased",
     sampler="random",
     lr_multiplier=100.0,
     forms={"default": {}, "no_regulariser": {"centers": 3, "tau": 0.0}},
@@ -90,6 +90,9 @@ def soft_triple(
 
     Cost: time B C K D + C K^2 D, memory C K D; in tiles, so no matrix of similarities is held.
 
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
+
     When to use: classes of several looks; start with more centres than needed, the last term merges
     them (:func:`effective_centers` counts what is left).
 
@@ -118,9 +121,9 @@ def spread(p: Comparison, proxies: Tensor) -> Tensor:
 
     The centres are read through the comparison, a few classes at a time where it is in tiles.
     """
-    classes, centers = number_of_classes(proxies), proxies.shape[1]
+    centers = proxies.shape[1]
     sums = p.own(lambda own: Likeness(own @ own.mT, None).d.triu(diagonal=1).sum((1, 2)))
-    return over_classes(sums.sum()) / max(classes * centers * (centers - 1), 1)
+    return p.column_mean(sums) / max(centers * (centers - 1), 1)
 
 
 def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:

@@ -19,6 +19,7 @@ from similis.registry import Cost, Preset, register_loss
     network="any classifier, its last layer left out afterwards",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
+    class_sampling="biased",
     sampler="random",
     presets={"thesis": Preset({}, "thesis, Eq. 2.26", lr_multiplier=1.0)},
 )
@@ -39,6 +40,9 @@ def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: as a baseline. Vectors of unit length are allowed but bound the logits: use
     ``normface``, which has a scale for that.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 from similis.objective.angles import margin_in_radians, widened_angle
@@ -25,8 +27,13 @@ def class_centers(size: Size, *, centers: int = 3) -> Tensor:
     network="ResNet-50, 512",
     weight="S and N: probability of the class, on its nearest centre alone",
     learns={"proxies": class_centers},
+    class_sampling="biased",
     sampler="random",
-    presets={"paper": Preset({"scale": 64.0, "margin_rad": 0.5, "centers": 3}, "paper, section 4", lr_multiplier=1.0)},
+    presets={
+        "paper": Preset(
+            {"scale": 64.0, "margin_deg": math.degrees(0.5), "centers": 3}, "paper, section 4", lr_multiplier=1.0
+        )
+    },
     space={"scale": Range(2.0, 100.0, step=2.0), "margin_deg": Range(0.0, 60.0, step=5.0)},
 )
 def subcenter_arcface(
@@ -59,6 +66,9 @@ def subcenter_arcface(
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
 
     Cost: time B C K D, memory C K D; in tiles, so no matrix of similarities is held.
+
+    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    is too small on average.
 
     When to use: noisy labels or classes of several looks; wrong labels gather at the minor centres.
 
