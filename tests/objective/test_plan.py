@@ -8,7 +8,7 @@ import torch
 from similis.objective.compare import compare_classes_to
 from similis.objective.plan import Span
 from similis.objective.reductions import total
-from similis.objective.references import Block, batch_references
+from similis.objective.references import Block, References, batch_references
 from similis.objective.tile import Ask
 from similis.objective.tiled import tiled
 from similis.objective.tiling import Tiling, tiles
@@ -99,3 +99,28 @@ def test_a_span_and_its_mirror_image():
     views = list(Span(0, 2, 5, 8, False, mirrored=True).views(s))
     assert [tuple(v) for v, _ in views] == [(0, 2, 5, 8, False, True), (5, 8, 0, 2, False, False)]
     assert torch.equal(views[1][1], s.T)
+
+
+@pytest.mark.parametrize("first", [0, 7])
+@pytest.mark.parametrize("which", ["pos", "neg", "every"])
+@pytest.mark.parametrize("tiling", [Tiling(3, 4), Tiling(100, 100)], ids=str)
+def test_labels_that_rise_by_one_are_not_held(tiling, which, first):
+    x, labels = random_batch(0)
+    block = Block(torch.randn(6, 5, dtype=torch.float64), torch.arange(first, first + 6))
+    rows = labels + first + torch.where(labels == 3, 50, 0)  # one label is not among the columns
+    p = tiled(x, rows, References((block,)), sphere=True, normalise=True, tiling=tiling)
+    plan = p.plan(Ask(which, lambda t: total(t.s)), 0)
+    assert (plan.block.labels, plan.counting) == (None, first)
+    assert torch.equal(plan.labels(2, 5), block.labels[2:5])
+    members = block.members(which, rows)
+    assert torch.equal(met(plan), (torch.ones(11, 6, dtype=torch.bool) if members is None else members).long())
+
+
+@pytest.mark.parametrize("names", [[0, 1, 1, 3], [0, 2, 3, 4], [3, 2, 1, 0]])
+def test_other_labels_are_held(names):
+    block = Block(torch.randn(4, 5, dtype=torch.float64), torch.tensor(names))
+    x, labels = random_batch(0)
+    p = tiled(x, labels, References((block,)), sphere=True, normalise=True, tiling=Tiling(3, 4))
+    plan = p.plan(Ask("neg", lambda t: total(t.s)), 0)
+    assert plan.counting is None
+    assert torch.equal(met(plan), block.members("neg", labels).long())

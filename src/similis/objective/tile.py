@@ -46,12 +46,12 @@ class Tile(Likeness):
     @property
     def d2(self) -> Tensor:
         """Squared Euclidean distance, never negative, 0 where only rounding is left."""
-        return self._distance(False) if self.streamed else super().d2
+        return self._distance(False) if self.streamed else Likeness(self.s, self.squares).d2
 
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        return self._distance(True) if self.streamed else super().d
+        return self._distance(True) if self.streamed else Likeness(self.s, self.squares).d
 
     def _distance(self, root: bool) -> Tensor:
         rows, columns = self.squares if isinstance(self.squares, tuple) else (None, None)
