@@ -7,10 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
+from similis.objective.compare import checked_labels, compare
 from similis.objective.comparison import Comparison, squares
+from similis.objective.distances import unit, widened
+from similis.objective.joining import communicator_here
 from similis.objective.reductions import count, lse, present, softplus, top, total
-from similis.objective.references import References
+from similis.objective.references import Block, References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -87,6 +89,11 @@ def npair(
     """
     if positives not in ("all", "one", "pairs"):
         raise UserError(unknown("choice of positives", positives, ["all", "one", "pairs"]))
+    alone = references is None and labels.ndim == 1 and communicator_here() is None
+    if positives == "pairs" and alone and not torch.compiler.is_compiling():
+        rows = pair_rows(checked_labels(labels, len(embeddings)))
+        if rows.shape[1]:
+            return chosen_pairs(embeddings[rows[0]], embeddings[rows[1]], l2, sphere)
     p = compare(embeddings, labels, references, sphere=sphere)
     if positives == "pairs":
         return first_pairs(p, l2)
@@ -112,6 +119,27 @@ def with_next_positive(p: Comparison, far: Tensor) -> tuple[Tensor, Tensor]:
     )
     index = found.index[:, 0]
     return softplus(far - p.at(index.clamp(min=0)).s), index >= 0
+
+
+def pair_rows(labels: Tensor) -> Tensor:
+    """Row numbers (2, N) of the first two samples of each class that has two."""
+    order = labels.sort(stable=True).indices
+    ordered = labels[order]
+    same = ordered[1:] == ordered[:-1]
+    begins = torch.ones_like(labels, dtype=torch.bool)
+    begins[1:] = ~same
+    first = (begins[:-1] & same).nonzero()[:, 0]
+    return torch.stack([order[first], order[first + 1]])
+
+
+def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> Tensor:
+    """The loss of N pairs, (N, D) each: N^2 products, where masks over the batch would take B^2."""
+    names = torch.arange(len(anchors), device=anchors.device)
+    p = compare(anchors, names, References((Block(partners, names),)), sphere=sphere)
+    far = p.neg(lambda t: lse(t.s))
+    both = widened(torch.cat([anchors, partners]))
+    norms = squares(unit(both) if sphere else both).mean()
+    return p.mean(softplus(far - p.at(names).s), present(far)) + l2 * norms
 
 
 def first_pairs(p: Comparison, l2: float) -> Tensor:
