@@ -14,6 +14,7 @@ import torch
 
 import similis
 from similis.run.spec import RunSpec
+from similis.values import UserError
 
 # Rooms whose code decides numbers; the command line and the pictures do not.
 ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")
@@ -41,6 +42,24 @@ def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str
         "code": code_version(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def files_fingerprint(spec: RunSpec) -> str:
+    """Hashes of the files that a specification names, weights and class similarities; cheap, for the address."""
+    weights = spec.model.weights
+    known = (
+        str(weights) if weights in (None, "pretrained") else file_hash(str(weights), "weights", "pretrained, or null")
+    )
+    language = spec.objective.language
+    return known if language is None else f"{known} {file_hash(language, 'language', 'or null')}"
+
+
+def file_hash(name: str, what: str, otherwise: str) -> str:
+    """The sha256 of a file that the specification names."""
+    path = Path(name)
+    if not path.exists():
+        raise UserError(f"there is no {what} file {path}; pass a file, {otherwise}")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def environment() -> dict[str, Any]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from similis.data.loader import Loader
 from similis.model.embedder import Embedder
-from similis.retrieval.embed import embed
-from similis.retrieval.evaluate import Evaluation, evaluate
-from similis.run.address import address, code_version, environment
+from similis.run.address import address, code_version, environment, files_fingerprint
 from similis.run.features import frozen_features
+from similis.run.judging import tested, validation_recall
 from similis.run.keeper import chosen_path
 from similis.run.machine import Machine, Silence, Watch
 from similis.run.parts import (
@@ -36,7 +31,7 @@ from similis.run.stage import Selection, Stage, load_chosen, run_stage
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import flat, save_tensors
 from similis.training.folder import RunFolder
-from similis.values import Embedded, UserError
+from similis.values import UserError
 
 
 def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = None) -> RunResult:
@@ -103,24 +98,6 @@ def tidy(folder: RunFolder) -> None:
     """The result stands: what was kept for a crash can go."""
     kept = [path for stage in ("select", "refit") for path in (folder.checkpoint(stage), chosen_path(folder, stage))]
     folder.tidy(path.name for path in kept)
-
-
-def files_fingerprint(spec: RunSpec) -> str:
-    """Hashes of the files that a specification names, weights and class similarities; cheap, for the address."""
-    weights = spec.model.weights
-    known = (
-        str(weights) if weights in (None, "pretrained") else file_hash(str(weights), "weights", "pretrained, or null")
-    )
-    language = spec.objective.language
-    return known if language is None else f"{known} {file_hash(language, 'language', 'or null')}"
-
-
-def file_hash(name: str, what: str, otherwise: str) -> str:
-    """The sha256 of a file that the specification names."""
-    path = Path(name)
-    if not path.exists():
-        raise UserError(f"there is no {what} file {path}; pass a file, {otherwise}")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
@@ -211,43 +188,6 @@ def trained_on(chosen: Selection, all_classes: bool) -> str:
     if not chosen.epoch:
         return "nothing"
     return "training classes" if all_classes else "training classes without validation"
-
-
-def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
-    """R@1 on the classes that choose."""
-    found = measured(module, loader, rows, spec)
-    return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
-
-
-def measured(module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec) -> Embedded:
-    """Embeddings of these rows, with row numbers of the manifest as ids."""
-    return embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
-
-
-def tested(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
-    """Open the test split for the finished model, note the opening, keep every query's score."""
-    rows = source.split.test
-    if not spec.evaluation.test or not len(rows):
-        return None
-    folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
-    found = measured(parts.trained, parts.loader, rows, spec)
-    manifest = source.manifest
-    roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
-    groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
-    result = evaluate(
-        found,
-        ks=spec.evaluation.ks,
-        queries=roles["query"],
-        gallery=roles["gallery"],
-        groups=groups,
-        clustering=spec.evaluation.clustering,
-    )
-    keep = dict(result.per_query)
-    keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
-    keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
-    save_tensors(folder.path / "scores.safetensors", keep, {"format": "similis-scores-1"})
-    save_tensors(folder.path / "embeddings.safetensors", found._asdict(), {"format": "similis-embeddings-1"})
-    return result
 
 
 def facts(model: Embedder, source: Source) -> dict[str, Any]:
