@@ -47,6 +47,7 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> from similis.run.spec import parse_spec
         >>> small = parse_spec({
         ...     "data": {"source": "synthetic?classes=8&images=6&size=16"},

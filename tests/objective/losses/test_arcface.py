@@ -100,7 +100,7 @@ def test_two_margins_or_a_bare_margin_are_refused():
         arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6, margin_rad=0.5)
     with pytest.raises(UserError, match="margin_"):
         loss("arcface", num_classes=3, dim=2, margin=0.5)
-    assert loss("arcface", num_classes=3, dim=2, preset="paper").options["margin_rad"] == 0.5
+    assert math.radians(loss("arcface", num_classes=3, dim=2, preset="paper").options["margin_deg"]) == 0.5
 
 
 def test_without_a_margin_it_is_normface():
