@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -105,14 +106,24 @@ class Manifest:
     def hashed(self) -> Manifest:
         """The same manifest with the sha256 of every image's bytes in a column (reads everything)."""
         digests = [hashlib.sha256(self.read_bytes(row)).hexdigest() for row in range(len(self))]
-        kept = self.table.drop_columns(["sha256"]) if self.has("sha256") else self.table
-        return Manifest(self.name, kept.append_column("sha256", [digests]), self.source)
+        return self.replaced({"sha256": digests})
+
+    def replaced(self, columns: Columns) -> Manifest:
+        """The same manifest with these columns in place of its own, or beside them."""
+        table = self.table
+        for name, values in columns.items():
+            table = (table.drop_columns([name]) if name in table.column_names else table).append_column(name, [values])
+        return Manifest(self.name, table, self.source)
 
     def fingerprint(self) -> str:
         """The sha256 of ids, relative paths, labels, names, splits and sizes (and hashes, if present).
 
         Equal on every machine and for every source: a folder and its packed copy have one fingerprint.
         """
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         digest = hashlib.sha256()
         for column in _IDENTITY:
             if self.has(column):

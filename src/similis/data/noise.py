@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from similis.data.draws import generator_of
-from similis.data.manifest import Manifest, from_columns
+from similis.data.manifest import Manifest
 from similis.values import UserError
 
 _STREAM = 3  # beside those of the splits
@@ -43,6 +43,4 @@ def with_wrong_labels(manifest: Manifest, rows: Tensor, share: float, *, seed: i
     steps = generator.integers(1, max(2, len(classes)), len(chosen))  # 1 to C - 1 places on: never its own class
     labels[chosen] = classes[(np.searchsorted(classes, labels[chosen]) + steps) % len(classes)]
     names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
-    columns = {name: manifest.values(name) for name in manifest.table.column_names}
-    columns |= {"label": labels.tolist(), "class_name": [names[label] for label in labels.tolist()]}
-    return from_columns(manifest.name, columns, manifest.source)
+    return manifest.replaced({"label": labels.tolist(), "class_name": [names[label] for label in labels.tolist()]})

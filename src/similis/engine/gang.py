@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from similis.engine.group import Heard, Place, is_echo, member_of_group
-from similis.engine.ray import Share, WorkersLostError, connect, ray_library
+from similis.engine.ray import Share, WorkersLostError, connect, enter, ray_library
 from similis.values import SimilisError, UserError
 
 Result = TypeVar("Result")
@@ -177,8 +176,7 @@ class Member:
 
     def work(self, place: Place, home: str, call: tuple[Callable[..., Any], tuple[Any, ...]], mailbox: Any) -> Any:
         """Join the group and call the function, in the driver's folder where this node has it."""
-        if Path(home).is_dir():
-            os.chdir(home)
+        enter(home)
         posted: list[Any] = []
 
         def tell(words: Any) -> None:

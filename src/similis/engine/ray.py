@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from similis.engine.local import noted
 from similis.values import MissingExtraError, SimilisError, UserError
 
 Item = TypeVar("Item")
@@ -119,9 +120,7 @@ def map(  # noqa: A001 - as in the engine on this machine
 
     def finish_one() -> None:
         number, result = first_result(ray, waiting, retries)
-        found[number] = result
-        if finished is not None:
-            finished(result)
+        found[number] = noted(result, finished)
 
     for number, item in enumerate(work):
         if workers is not None and len(waiting) >= workers:
@@ -156,7 +155,12 @@ def cancel(ray: Any, waiting: Iterable[Any]) -> None:
 
 
 def call_at(home: str, function: Callable[[Item], Result], item: Item) -> Result:
-    """Call the function in a folder, where this node has it: relative paths mean what they meant to the caller."""
+    """Call the function in the caller's folder."""
+    enter(home)
+    return function(item)
+
+
+def enter(home: str) -> None:
+    """Work in a folder, where this node has it: relative paths mean what they meant to the caller."""
     if Path(home).is_dir():
         os.chdir(home)
-    return function(item)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from similis.objective.within import within
 from similis.values import Communicator
 
 
@@ -60,21 +61,15 @@ def joined(communicator: Communicator | None) -> Iterator[None]:
         >>> with joined(None):
         ...     pass
     """
-    token = _batches.set(communicator)
-    try:
+    with within(_batches, communicator):
         yield
-    finally:
-        _batches.reset(token)
 
 
 @contextmanager
 def divided(classes: Joint | None) -> Iterator[None]:
     """Class vectors inside are this process's share of them; None for all of them."""
-    token = _classes.set(classes)
-    try:
+    with within(_classes, classes):
         yield
-    finally:
-        _classes.reset(token)
 
 
 def communicator_here() -> Communicator | None:

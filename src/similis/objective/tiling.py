@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
+from similis.objective.within import within
+
 DENSE_LIMIT = 2**19  # similarities, about 724 x 724: above, tiles measured faster (twice at 2048 x 2048) and smaller
 TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
 TILE_COLUMNS = 1024
@@ -65,18 +67,12 @@ def tiles(rows: int, columns: int) -> Iterator[None]:
         >>> with tiles(64, 128):
         ...     pass
     """
-    token = _chosen.set(Tiling(rows, columns))
-    try:
+    with within(_chosen, Tiling(rows, columns)):
         yield
-    finally:
-        _chosen.reset(token)
 
 
 @contextmanager
 def dense() -> Iterator[None]:
     """Compute every loss inside as one dense matrix."""
-    token = _chosen.set(None)
-    try:
+    with within(_chosen, None):
         yield
-    finally:
-        _chosen.reset(token)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from similis.objective.reductions import Term
 from similis.objective.tile import Ask, Tile, terms_of
+from similis.objective.within import within
 from similis.values import UserError
 
 _weights: ContextVar[Tensor | None] = ContextVar("class weights", default=None)
@@ -30,11 +31,8 @@ def weighted_classes(weights: Tensor | None) -> Iterator[None]:
         >>> with weighted_classes(None):
         ...     pass
     """
-    token = _weights.set(weights)
-    try:
+    with within(_weights, weights):
         yield
-    finally:
-        _weights.reset(token)
 
 
 def class_weights_here() -> Tensor | None:

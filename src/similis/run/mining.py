@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from similis.data.loader import Loader
-from similis.retrieval.embed import embed
 from similis.retrieval.mining import Mined, mine_offline
+from similis.run.judging import measured
 from similis.run.sharing import is_first
 from similis.run.spec import RunSpec
 from similis.training.randomness import mixed_seed
@@ -40,7 +40,7 @@ def mined_table(
     """
     mining = spec.training.mining
     if is_first(communicator):
-        found = embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
+        found = measured(module, loader, rows, spec)
         kind = "semi_hard" if mining.kind == "semi_hard" else "hard"  # neighbours draw their positives epoch by epoch
         generator = torch.Generator().manual_seed(mixed_seed(spec.seed, MINING, epoch))
         table = mine_offline(found, mining.listed, kind=kind, generator=generator)
