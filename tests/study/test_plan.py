@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from similis.registry import Range
 from similis.study.cost import plan_cost, span
-from similis.study.jobs import final_jobs, final_spec, trial_spec
+from similis.study.jobs import final_jobs, final_spec, first_settings, trial_spec
+from similis.study.plan import Contestant, SearchPlan
 from similis.study.reading import parse_plan, plan_text, read_plan
+from similis.study.spaces import space_of
 from similis.values import UserError
 from tests.study.small import plan, values
 
@@ -41,6 +44,7 @@ def test_unfairness_in_a_contestant_is_refused_by_name(kind):
         ({"contestants": [{"loss": "triplet", "opions": {}}]}, "options"),
         ({"seed": [1]}, "did you mean 'seeds'"),
         ({"seeds": [1, 1]}, "must be different"),
+        ({"arenas": [{"name": "x", "data": {"folds": 3}}]}, "an arena cannot change data.folds"),
         ({"arenas": [{"name": "x", "contestants": ["tripet"]}]}, "unknown contestant"),
         ({"arenas": [{"name": "x", "lengths": ["convergense"]}]}, "unknown length"),
         ({"search": {"trails": 3}}, "search.trials"),
@@ -113,3 +117,19 @@ def test_selection_on_test_counts_as_openings():
     made = values()
     made["terms"]["data"]["protocol"] = "default"
     assert plan_cost(parse_plan(made)).openings == 6 + 4
+
+
+def test_an_arena_changes_data_and_training_for_all_of_its_contestants():
+    made = plan(arenas=[{"name": "a"}, {"name": "b", "data": {"wrong_labels": 0.3}, "training": {"sampler": "random"}}])
+    specs = {job.arena: final_spec(made, job, {}) for job in final_jobs(made)}
+    assert (specs["a"].data.wrong_labels, specs["a"].training.sampler) == (0.0, None)
+    assert (specs["b"].data.wrong_labels, specs["b"].training.sampler) == (0.3, "random")
+
+
+def test_a_search_of_rates_begins_where_the_contestant_says():
+    own, preset = Contestant(loss="proxy_nca_pp", loss_multiplier=50.0), Contestant(loss="proxy_nca_pp")
+    assert space_of(own, SearchPlan())["loss_multiplier"] == Range(5.0, 500.0, log=True)
+    assert first_settings(own, {"loss_multiplier": 0})["loss_multiplier"] == 50.0
+    made = plan(contestants=[own.model_dump()])
+    assert trial_spec(made, made.contestants[0], {}, 0).training.loss_multiplier == 50.0
+    assert preset.first_multiplier == 1e5

@@ -78,7 +78,7 @@ def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) ->
         "options": {**contestant.options, **own},
         "miner": contestant.miner,
     }
-    values["training"]["loss_multiplier"] = settings.get(RATE)
+    values["training"]["loss_multiplier"] = settings.get(RATE, contestant.loss_multiplier)
     return changed(values, contestant.declared)
 
 
@@ -101,5 +101,5 @@ def first_settings(contestant: Contestant, names: Mapping[str, object]) -> dict[
     entry = losses.get(contestant.loss)
     preset = entry.presets.get(contestant.start or "")
     given: dict[str, Any] = {**entry.options, **(preset.options if preset else {})}
-    given[RATE] = (preset.lr_multiplier if preset else None) or entry.lr_multiplier
+    given[RATE] = contestant.first_multiplier
     return {name: float(given[name]) for name in names if isinstance(given.get(name), int | float)}

@@ -43,6 +43,9 @@ class Contestant(Section):
     name: str = ""
     preset: str | None = Field(None, description="where the search begins; null: paper if the loss has it")
     options: dict[str, OptionValue] = Field({}, description="options that are set, and not searched")
+    loss_multiplier: float | None = Field(
+        None, gt=0, description="rate of its parameters where the search begins; null: the preset's"
+    )
     miner: str | None = None
     offline_mining: MiningSpec | None = Field(None, description="batches from offline mining; a bare word is its kind")
     memory: int = Field(0, ge=0, description="rows of cross-batch memory")
@@ -103,6 +106,13 @@ class Contestant(Section):
         """The preset that the search begins with."""
         return self.preset or ("paper" if "paper" in losses.get(self.loss).presets else None)
 
+    @property
+    def first_multiplier(self) -> float:
+        """The rate of the loss's parameters that the search begins with, relative to the network's."""
+        entry = losses.get(self.loss)
+        preset = entry.presets.get(self.start or "")
+        return self.loss_multiplier or (preset.lr_multiplier if preset else None) or entry.lr_multiplier
+
 
 class SearchPlan(Section):
     """How each loss is tuned, with the same budget for all."""
@@ -118,12 +128,29 @@ class SearchPlan(Section):
 
 
 class Arena(Section):
-    """One table: changes of the model that hold for all of its contestants."""
+    """One table: changes of the terms that hold for all of its contestants. Settings are searched in the first."""
 
     name: str
+    data: dict[str, Any] = Field({}, description="values of the section data: wrong_labels, ...")
     model: dict[str, Any] = Field({}, description="values of the section model: dim, backbone, weights, ...")
+    training: dict[str, Any] = Field({}, description="values of the section training: sampler, epochs, ...")
     contestants: tuple[str, ...] | None = Field(None, description="names; null for all")
     lengths: tuple[str, ...] | None = Field(None, description="names; null for all")
+
+    @field_validator("data")
+    @classmethod
+    def same_protocol(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """A contestant's search serves all arenas, so they share how it is selected."""
+        fixed = sorted({"protocol", "folds", "fold"} & value.keys())
+        if fixed:
+            raise ValueError(f"an arena cannot change data.{fixed[0]}: it belongs to the terms; write a second plan")
+        return value
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Dotted name -> value of all that differs from the terms."""
+        parts = {"data": self.data, "model": self.model, "training": self.training}
+        return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
 
 
 class Length(Section):
@@ -173,8 +200,7 @@ class Plan(Section):
 
     def arena_terms(self, arena: Arena) -> PlanTerms:
         """The terms of one table."""
-        values = changed(self.terms.model_dump(mode="json"), {f"model.{k}": v for k, v in arena.model.items()})
-        return PlanTerms.model_validate(values)
+        return PlanTerms.model_validate(changed(self.terms.model_dump(mode="json"), arena.changes))
 
     def arena(self, name: str) -> Arena:
         """The arena of that name."""

@@ -42,8 +42,7 @@ def space_of(contestant: Contestant, search: SearchPlan) -> dict[str, Range]:
     else:
         found = dict(entry.space)
         if entry.learns:
-            preset = entry.presets.get(contestant.start or "")
-            declared = entry.lr_multiplier if preset is None else preset.lr_multiplier or entry.lr_multiplier
+            declared = contestant.first_multiplier
             found[RATE] = Range(declared / 10, declared * 10, log=True)
     return {name: kind for name, kind in found.items() if name not in contestant.options}
 
