@@ -231,3 +231,13 @@ def test_spec_and_environment_are_in_the_folder(first):
     environment = folder.read("environment.json")
     assert environment["code"] == first.facts["code"]
     assert environment["packages"]["torch"] == torch.__version__.partition("+")[0] or "+" in torch.__version__
+
+
+def test_leading_coordinates_are_tested_as_the_embedding_of_that_size(tmp_path):
+    result = ran(tmp_path, evaluation__sizes=(3, 8))
+    found = read_tensors(result.folder / "embeddings.safetensors")[0]
+    cut = evaluate(Embedded(found["vectors"][:, :3], found["labels"], found["ids"]), ks=(1,))
+    assert result.test["recall@1 of 3"] == pytest.approx(cut.means["recall@1"])
+    assert result.test["recall@1 of 8"] == result.test["recall@1"]
+    with pytest.raises(UserError, match=r"evaluation.sizes has 9; model.dim is 8"):
+        small(evaluation__sizes=(9,))

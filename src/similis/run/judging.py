@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -36,14 +39,11 @@ def tested(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Ev
     manifest = source.manifest
     roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
     groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
-    result = evaluate(
-        found,
-        ks=spec.evaluation.ks,
-        queries=roles["query"],
-        gallery=roles["gallery"],
-        groups=groups,
-        clustering=spec.evaluation.clustering,
-    )
+    judge = partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
+    result = judge(found, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
+    for size in spec.evaluation.sizes:
+        cut = judge(found._replace(vectors=found.vectors[:, :size]), ks=(1,), collapse_checks=False)
+        result = replace(result, means={**result.means, f"recall@1 of {size}": cut.means["recall@1"]})
     keep = dict(result.per_query)
     keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
     keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}

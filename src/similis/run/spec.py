@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from similis.registry import unknown
 from similis.values import UserError
@@ -148,6 +148,7 @@ class EvaluationSpec(Part):
     """What is measured at the end."""
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
+    sizes: tuple[int, ...] = Field(default=(), description="R@1 of so many leading coordinates too")
     clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too")
     test: bool = Field(default=True, description="open the test split for the finished, selected model")
     batch_size: int = Field(default=100, ge=1)
@@ -162,6 +163,14 @@ class RunSpec(Part):
     training: TrainingSpec = TrainingSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     seed: int = 0
+
+    @model_validator(mode="after")
+    def sizes_within(self) -> RunSpec:
+        """Leading sizes are part of the embedding."""
+        beyond = [size for size in self.evaluation.sizes if not 0 < size <= self.model.dim]
+        if beyond:
+            raise ValueError(f"evaluation.sizes has {beyond[0]}; model.dim is {self.model.dim}: name 1 to {self.model.dim}")
+        return self
 
 
 def parse_spec(values: Mapping[str, Any]) -> RunSpec:

@@ -134,6 +134,7 @@ class Arena(Section):
     data: dict[str, Any] = Field({}, description="values of the section data: wrong_labels, ...")
     model: dict[str, Any] = Field({}, description="values of the section model: dim, backbone, weights, ...")
     training: dict[str, Any] = Field({}, description="values of the section training: sampler, epochs, ...")
+    evaluation: dict[str, Any] = Field({}, description="values of the section evaluation: sizes, ...")
     contestants: tuple[str, ...] | None = Field(None, description="names; null for all")
     lengths: tuple[str, ...] | None = Field(None, description="names; null for all")
 
@@ -149,7 +150,7 @@ class Arena(Section):
     @property
     def changes(self) -> dict[str, Any]:
         """Dotted name -> value of all that differs from the terms."""
-        parts = {"data": self.data, "model": self.model, "training": self.training}
+        parts = {"data": self.data, "model": self.model, "training": self.training, "evaluation": self.evaluation}
         return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
 
 
