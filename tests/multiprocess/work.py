@@ -107,7 +107,7 @@ def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) 
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[rank] for part in (inputs, labels, ids))
-        with joined(None if case.get("local") else communicator):
+        with joined(None if case.get("local") else communicator, streamed=bool(case.get("streamed"))):
             one = results(net, made, net(inputs), labels, ids, case.get("tile"))
         learned = len(list(made.parameters()))
         rest = one[len(one) - learned :] if case.get("ddp") else one[1:]
@@ -132,7 +132,7 @@ def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[communicator.rank] for part in (inputs, labels, ids))
-        with joined(communicator):
+        with joined(communicator, streamed=bool(case.get("streamed"))):
             one = results(model, made, model(inputs), labels, ids, case.get("tile"))
         own = len(list(model.parameters()))
         communicator.average(one[1 : 1 + own])

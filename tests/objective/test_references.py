@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from similis.objective.distances import unit, widened
 from similis.objective.references import Block, References, batch_references
 from similis.values import UserError
 
@@ -95,12 +96,12 @@ def test_blocks_are_transformed_together_and_keep_what_they_know():
     memory = Block(vectors(2, seed=1).half(), torch.arange(2), own=torch.arange(6), ids=torch.arange(2))
     refs = batch_references(vectors(), LABELS, memory)
     assert len(refs) == 8
-    assert [b.vectors.norm(dim=1).sub(1).abs().max() < 1e-6 for b in refs.on_sphere()] == [True, True]
-    assert [b.vectors.dtype for b in refs.widened()] == [torch.float64, torch.float32]
+    assert [b.vectors.norm(dim=1).sub(1).abs().max() < 1e-6 for b in refs.each(unit)] == [True, True]
+    assert [b.vectors.dtype for b in refs.each(widened)] == [torch.float64, torch.float32]
     assert [tuple(b.vectors.shape) for b in refs.cut(3)] == [(6, 3), (2, 3)]
     assert torch.equal(refs.cut(3).blocks[0].vectors, vectors()[:, :3])
     assert [torch.equal(a.labels, b.labels) for a, b in zip(refs, refs.cut(3), strict=True)] == [True, True]
-    assert refs.on_sphere().blocks[1].own is memory.own
+    assert refs.each(unit).blocks[1].own is memory.own
 
 
 def test_no_blocks_have_no_columns():

@@ -211,7 +211,9 @@ def test_refusals():
     for share in (0.0, 1.5, -1.0):
         with pytest.raises(UserError, match="share is"):
             SampledClasses(made, share)
-    with joined(Second()), pytest.raises(UserError, match="inside joined"):  # type: ignore[arg-type]
-        SampledClasses(made, 0.5)(samples(), LABELS)
-    with pytest.raises(UserError, match="sample or divide"):
-        SampledClasses(shard(made, Second()), 0.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="labels run from 2 to 7"):
+        SampledClasses(made, 0.5)(samples(), LABELS + 2)
+    with joined(Second()), pytest.raises(UserError, match="cannot be averaged"):  # type: ignore[arg-type]
+        SampledClasses(made, 0.5, sparse=True)(samples(), LABELS)
+    with pytest.raises(UserError, match="inside joined"):
+        SampledClasses(shard(made, Second()), 0.5)(samples(), LABELS)  # type: ignore[arg-type]

@@ -17,7 +17,8 @@ def test_the_rule():
     assert large is not None
     assert large.rows * large.columns <= TILE_SIZE
     assert tiling_of(256, 1_000_000) is not None
-    assert tiling_of(side // 2, side // 2, depth=5) is not None
+    assert tiling_of(side // 2, side // 2, depth=5) is None
+    assert tiling_of(side // 2, side // 2, depth=65) is not None
     assert tiling_of(3, 2, depth=1) is None
 
 

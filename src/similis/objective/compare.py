@@ -9,12 +9,25 @@ from torch import Tensor
 
 from similis.objective.comparison import Comparison
 from similis.objective.distances import unit, widened
-from similis.objective.joining import Joint, classes_here, communicator_here, joint_of, number_of_classes, shares
+from similis.objective.joining import (
+    Joint,
+    classes_here,
+    communicator_here,
+    joint_of,
+    number_of_classes,
+    passed_round,
+    refuse_passing,
+    shares,
+)
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
-from similis.objective.tiling import tiling_of
+from similis.objective.tiling import tiling_of, tiling_of_passed
 from similis.objective.weights import class_weights_here
 from similis.values import Communicator, UserError
+
+PASSED_DENSE = (
+    "a miner, and dense(), need a matrix of the rows of all processes; use joined(communicator) without streamed=True"
+)
 
 
 def checked_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
@@ -50,6 +63,8 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
     checked = known_rows(checked_labels(labels, len(embeddings)), number_of_classes(proxies))
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
+    if classes_here() is not None:
+        refuse_passing("a loss whose anchors are samples compares divided class vectors with")
     block = Block(matching(proxies, embeddings), names_of(proxies, classes_here()))
     p = built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
     return shared(replace(p, column_weights=class_weights_here()), communicator_here(), classes_here())
@@ -69,18 +84,22 @@ def compare_classes_to(
         share = Joint(others, shares(len(proxies), others.world))
         proxies = proxies[share.first : share.first + share.own]
     joint = joint_of(len(embeddings)) if references is None or checked.ndim == 2 else None
+    spread = joint if passed_round() else None
     if joint is not None:
-        embeddings, checked = joint.gather(embeddings), joint.gather(checked)
+        embeddings, checked = embeddings if spread else joint.gather(embeddings), joint.gather(checked)
     if checked.ndim == 2:
         relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
-        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation),)
+        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation, spread=spread),)
     elif references is None:
-        blocks = (Block(embeddings, checked),)
+        blocks = (Block(embeddings, checked, spread=spread),)
     else:  # a class is no sample: nothing is masked as self
-        blocks = tuple(Block(block.vectors, block.labels) for block in references)
+        blocks = tuple(Block(block.vectors, block.labels, spread=block.spread) for block in references)
     names = None if checked.ndim == 2 else names_of(proxies, share)
     p = built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
-    return shared(replace(p, row_weights=class_weights_here()), None if share is None else share.communicator)
+    weights = class_weights_here()
+    if weights is not None and share is not None and classes_here() is None:  # of classes that all processes have
+        weights = weights[share.first : share.first + share.own]
+    return shared(replace(p, row_weights=weights), None if share is None else share.communicator)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
@@ -121,12 +140,20 @@ def built(
         sphere: squared norms are 1: distances follow from similarities alone.
         normalise: put everything on the unit sphere.
     """
+    if any(block.spread is not None for block in references):
+        chosen = tiling_of_passed()
+        if len(references.blocks) > 1:
+            refuse_passing("references beside the batch are compared with")
+        if chosen is None:
+            raise UserError(PASSED_DENSE)
+        return tiled(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=chosen)
     depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
     tiling = tiling_of(len(vectors), len(references), depth)
     if tiling is not None and len(vectors) and len(references):
         return tiled(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=tiling)
-    rows = unit(vectors) if normalise else widened(vectors)
-    return Comparison(rows, row_labels, references.on_sphere() if normalise else references.widened(), sphere)
+    wide = unit if normalise else widened
+    rows = wide(vectors)
+    return Comparison(rows, row_labels, references.each(lambda each: rows if each is vectors else wide(each)), sphere)
 
 
 def matching(proxies: Tensor, embeddings: Tensor) -> Tensor:

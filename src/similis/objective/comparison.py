@@ -8,16 +8,17 @@ code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from similis.objective.dense import Columns, reduced
 from similis.objective.distances import Likeness, products, widened
 from similis.objective.joining import Joint, over_classes
 from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
-from similis.objective.references import References, Set
+from similis.objective.references import Block, References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
 from similis.objective.weights import weighted
 from similis.values import Communicator, UserError
@@ -42,6 +43,8 @@ class Comparison:
     divided: Joint | None = None
     row_weights: Tensor | None = None
     column_weights: Tensor | None = None
+    # of each block, what several reductions share: its tile, and by name the columns of a set
+    kept: dict[tuple[int, str], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def rows(self) -> Tensor:
@@ -51,6 +54,10 @@ class Comparison:
     def columns(self) -> list[Tensor]:
         """The vectors of each block of references, on the sphere if the comparison is."""
         return [block.vectors for block in self.references]
+
+    def gram(self) -> Tensor:
+        """Sum over all references x of x x^T, (D, D)."""
+        return torch.stack([vectors.T @ vectors for vectors in self.columns()]).sum(0)
 
     @property
     def batch(self) -> int:
@@ -125,7 +132,26 @@ class Comparison:
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
         """The kinds and values of what is asked, over one block whose first column has that number."""
         block = self.references.blocks[number]
-        tile = Tile(
+        tile = self._once(number, "tile", lambda: self._tile(block, first))
+        values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
+        made = ask.fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in ask.dots))
+        terms = terms_of(made)
+        kinds: list[str] = [term.kind for term in terms]
+        if torch.compiler.is_compiling():
+            mask = block.members(ask.which, self.row_labels)
+            return kinds, [evaluate(restricted(term, mask), first) for term in terms]
+        columns = self._once(number, ask.which, lambda: Columns(block, ask.which, self.row_labels, tile.s))
+        return kinds, [reduced(term, columns, first) for term in terms]
+
+    def _once(self, number: int, what: str, make: Callable[[], Any]) -> Any:
+        """Something of a block, made when it is first asked for: a product costs as much as all that follows it."""
+        if (number, what) not in self.kept:
+            self.kept[number, what] = make()
+        return self.kept[number, what]
+
+    def _tile(self, block: Block, first: int) -> Tile:
+        """A whole block as one tile."""
+        return Tile(
             s=products(self.rows, block.vectors),
             squares=None if self.on_sphere else (squares(self.rows)[:, None], squares(block.vectors)[None]),
             grade=1.0 if block.relation is None else block.relation,
@@ -134,11 +160,6 @@ class Comparison:
             column_labels=block.labels,
             columns=torch.arange(first, first + len(block), device=self.rows.device)[None],
         )
-        values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
-        made = ask.fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in ask.dots))
-        mask = block.members(ask.which, self.row_labels)
-        terms = [restricted(term, mask) for term in terms_of(made)]
-        return [term.kind for term in terms], [evaluate(term, first) for term in terms]
 
     def take(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
@@ -210,13 +231,13 @@ class Comparison:
     def column_mean(self, values: Tensor) -> Tensor:
         """Mean of values (M,) of all columns, by their weights, over those of all processes."""
         if self.column_weights is not None:
-            return (values * self.column_weights).sum() / self.column_weights.sum()
+            return over_classes((values * self.column_weights).sum()) / over_classes(self.column_weights.sum())
         return over_classes(values.sum()) / (len(values) if self.divided is None else self.divided.size)
 
     def ratio(self, values: Tensor, counts: Tensor) -> Tensor:
         """Sum of values over sum of counts; 0 if nothing was counted."""
         number = self.sum(counts)
-        return self.sum(values) / torch.where(number > 0, number, torch.ones_like(number))
+        return self.sum(values) / (number + (number == 0))
 
 
 def across(kind: str, part: Reduced, columns: Joint) -> Reduced:

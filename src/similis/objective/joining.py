@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.within import within
-from similis.values import Communicator
+from similis.values import Communicator, UserError
 
 
 class Joint(NamedTuple):
@@ -49,19 +49,25 @@ class Joint(NamedTuple):
 
 
 _batches: ContextVar[Communicator | None] = ContextVar("batches", default=None)
+_passing: ContextVar[bool] = ContextVar("passing", default=False)
 _classes: ContextVar[Joint | None] = ContextVar("classes", default=None)
 
 
 @contextmanager
-def joined(communicator: Communicator | None) -> Iterator[None]:
+def joined(communicator: Communicator | None, *, streamed: bool = False) -> Iterator[None]:
     """Losses called inside see the batches of all processes; None for this one alone.
+
+    Args:
+        communicator: the processes.
+        streamed: the rows of the others are passed round, a tile at a time and in each reduction anew, and never
+            gathered: less memory for more traffic. What cannot do without all rows at once is refused.
 
     Example:
         >>> from similis.objective.joining import joined
         >>> with joined(None):
         ...     pass
     """
-    with within(_batches, communicator):
+    with within(_batches, communicator), within(_passing, streamed):
         yield
 
 
@@ -80,6 +86,17 @@ def communicator_here() -> Communicator | None:
 def classes_here() -> Joint | None:
     """How the class vectors are divided over processes; None when every process has all of them."""
     return None if torch.compiler.is_compiling() else _classes.get()
+
+
+def passed_round() -> bool:
+    """Whether rows of other processes are passed round and not gathered."""
+    return communicator_here() is not None and _passing.get()
+
+
+def refuse_passing(what: str) -> None:
+    """Refuse what needs the rows of all processes at once where they are passed round."""
+    if passed_round():
+        raise UserError(f"{what} the rows of all processes at once; use joined(communicator) without streamed=True")
 
 
 def joint_of(rows: int) -> Joint | None:

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import checked_labels, compare
-from similis.objective.joining import Joint, communicator_here, divided, joined, joint_of, scaled_gradient
+from similis.objective.joining import (
+    Joint,
+    communicator_here,
+    divided,
+    joined,
+    joint_of,
+    passed_round,
+    scaled_gradient,
+)
 from similis.objective.mining import each_row, mined_jointly, row_by_row
 from similis.objective.proxies import Size
 from similis.objective.references import References, batch_references
@@ -80,8 +88,12 @@ class Loss(nn.Module):
         *,
         references: References | None = None,
         tuples: Pairs | Triplets | None = None,
+        classes: Joint | None = None,
     ) -> Tensor:
-        """The loss with other values in the place of its parameters (cut ones, for nested sizes)."""
+        """The loss with other values in the place of its parameters (cut ones, for nested sizes).
+
+        ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
+        """
         if embeddings.ndim != 2:
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
@@ -96,8 +108,9 @@ class Loss(nn.Module):
             arguments["tuples"] = tuples
         if references is not None:
             arguments["references"] = references
-        if self.classes is not None:
-            return self._divided(embeddings, labels, arguments, self.classes)
+        classes = self.classes if classes is None else classes
+        if classes is not None:
+            return self._divided(embeddings, labels, arguments, classes)
         value: Tensor = self.entry.function(embeddings, labels, **arguments)
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
@@ -107,9 +120,15 @@ class Loss(nn.Module):
         batch = joint_of(len(embeddings))
         if batch is None:
             raise UserError("the class vectors are divided over processes; call the loss inside joined(communicator)")
-        for name, value in self.learned.items():
-            if value.ndim > 1:  # the value is formed once for each process, but a share has one owner
-                arguments[name] = scaled_gradient(arguments[name], 1 / classes.communicator.world)
+        for name in self.entry.learns:
+            value = arguments.get(name)
+            if isinstance(value, Tensor) and value.ndim > 1:
+                # the value is formed once for each process, but a share has one owner
+                arguments[name] = scaled_gradient(value, 1 / classes.communicator.world)
+        if passed_round():  # classes that are anchors meet the samples of others as these come by
+            with divided(classes):
+                own: Tensor = self.entry.function(embeddings, labels, **arguments)
+            return own
         with joined(None), divided(classes):
             total: Tensor = self.entry.function(batch.gather(embeddings), batch.gather(labels), **arguments)
         return total
@@ -257,9 +276,9 @@ def sorted_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
     return torch.tensor(ids, dtype=torch.int64)
 
 
-def generator_of(seed: int, call: int) -> torch.Generator:
-    """A generator for one call of a miner; both numbers are mixed, for torch looks at 32 bits of a seed only."""
-    mixed = np.random.SeedSequence([seed % 2**64, call]).generate_state(1)
+def generator_of(seed: int, call: int, *more: int) -> torch.Generator:
+    """A generator for one call of a miner; all numbers are mixed, for torch looks at 32 bits of a seed only."""
+    mixed = np.random.SeedSequence([seed % 2**64, call, *more]).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0]))
 
 

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from similis.objective.distances import products
+from similis.objective.passing import Passed, Visit
 from similis.objective.reductions import Term, restricted
 from similis.objective.references import Block
 from similis.objective.store import Store
 from similis.objective.tile import Ask, Tile, terms_of
 from similis.objective.tiling import Tiling
+
+Value = TypeVar("Value", bound=Tensor | None)
 
 POSITIVE_ROWS = 128  # rows whose positives are looked at together: the fewer, the fewer strangers among the columns
 
@@ -67,6 +70,7 @@ class Plan:
     tiling: Tiling
     sphere: bool
     counting: int | None = None  # label of the first column where labels rise by one; then the block holds none
+    passed: Passed | None = None  # columns that are passed round; then ``columns`` are those of this process
     mutual: bool = False  # what the loss makes of a tile is, turned, what it makes of the mirror image
 
     @property
@@ -96,6 +100,35 @@ class Plan:
         found = torch.isin(ids, own).nonzero()[:, 0]
         same = own[:, None] == ids[found]
         return not bool((same & (self.row_labels[:, None] != self.block.labels[found])).any())
+
+    def parts(self, back: bool = False) -> Iterator[tuple[Plan, slice]]:
+        """The plan itself or, where columns are passed round, that of each stretch of them while it is here.
+
+        With ``back``, gradients of a stretch go to its owner when it is left.
+        """
+        if self.passed is None:
+            yield self, slice(None)
+            return
+        for visit, place in self.passed.visits(back):
+            yield self.meeting(visit, place), place
+
+    def meeting(self, visit: Visit, place: slice) -> Plan:
+        """The plan for a stretch of the columns that is here."""
+        labels, ids, relation = self.block.labels, self.block.ids, self.block.relation
+        block = replace(
+            self.block,
+            vectors=visit.raw,
+            labels=None if labels is None else labels[place],
+            ids=None if ids is None else ids[place],
+            relation=None if relation is None else relation[:, place],
+            spread=None,
+        )
+        return replace(self, columns=visit, block=block, passed=None)
+
+    def here(self, values: Sequence[Value], place: slice) -> list[Value]:
+        """Values that the loss passes on (or their gradients), those of columns for a stretch of them."""
+        begin, ends = self.counts
+        return [v[place] if v is not None and begin <= n < ends else v for n, v in enumerate(values)]  # type: ignore[misc]
 
     def spans(self) -> Iterator[Span]:
         """All tiles that have to be met."""

@@ -7,12 +7,13 @@ is the business of a back-end, which needs :func:`evaluate` for a tile and :func
 
 from __future__ import annotations
 
-import math
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from similis.objective.slopes import lowest
 
 INF = float("inf")
 
@@ -102,14 +103,6 @@ def safe_lse(values: Tensor) -> Tensor:
     peak = torch.where(some, peak, 0.0)
     mass = (values - peak.unsqueeze(1)).clamp(min=lowest(values)).exp().sum(1)
     return torch.where(some, torch.where(some, mass, 1.0).log() + peak, -INF)
-
-
-def lowest(values: Tensor) -> float:
-    """An exponent that adds nothing: about e^-61 in float32.
-
-    Smaller ones give numbers so small that processors compute with them a hundred times slower.
-    """
-    return 0.7 * math.log(torch.finfo(values.dtype).tiny)
 
 
 def leading(flat: Tensor, k: int) -> tuple[Tensor, Tensor]:

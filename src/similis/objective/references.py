@@ -7,15 +7,14 @@ never by looking at the similarity, so that true duplicates stay. That happens h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from similis.objective.distances import unit, widened
-from similis.objective.joining import Joint, joint_of
+from similis.objective.joining import Joint, joint_of, passed_round, refuse_passing
 from similis.values import UserError
 
 Set = Literal["pos", "neg", "others", "every"]
@@ -28,7 +27,8 @@ class Block:
     ``own`` holds, for each row, the id that is the row itself, and ``ids`` the ids of the columns;
     both are None where no column can be the row (classes). ``relation`` (rows, M) stands in for
     labels: above 0 a positive with that grade, 0 a negative, below 0 neither. ``mirrored`` blocks
-    hold every pair twice, as (i, j) and (j, i).
+    hold every pair twice, as (i, j) and (j, i). With ``spread`` the vectors are this process's part of
+    the M columns (labels, ids and relation are of all), and the rest is passed round.
     """
 
     vectors: Tensor
@@ -37,9 +37,10 @@ class Block:
     ids: Tensor | None = None
     relation: Tensor | None = None
     mirrored: bool = False
+    spread: Joint | None = None
 
     def __len__(self) -> int:
-        return self.vectors.shape[0]
+        return self.vectors.shape[0] if self.spread is None else self.spread.size
 
     def same(self, row_labels: Tensor | None) -> Tensor:
         """(rows, M): equal labels, or a relation above 0. Self is still among them."""
@@ -59,6 +60,8 @@ class Block:
         """(rows, M): the columns that belong to the set of each row; None if all do."""
         if which == "every":
             return None
+        if which == "neg" and self.mirrored and self.relation is None:
+            return ~self.same(row_labels)  # in the live batch a row's own column has its own label
         strangers = self.strangers()
         if which == "others":
             return strangers
@@ -68,22 +71,24 @@ class Block:
 
     def positives(self, row_labels: Tensor | None) -> tuple[Tensor, Tensor]:
         """Column numbers (rows, m) of each row's positives in rising order, and which are real."""
-        if self.relation is not None:
-            found, index = self.same(row_labels).sort(dim=1, descending=True, stable=True)
-            width = padded_width(found.sum(1), len(self))
-            index, real = index[:, :width], found[:, :width]
-        else:
-            if row_labels is None or self.labels is None:
-                raise UserError("positives need labels or a relation; pass one of them")
-            ordered, order = self.labels.sort(stable=True)
-            first = torch.searchsorted(ordered, row_labels)
-            size = torch.searchsorted(ordered, row_labels, right=True) - first
-            step = torch.arange(padded_width(size, len(self)), device=first.device)
-            index = order[(first[:, None] + step).clamp(max=max(len(self) - 1, 0))]
-            real = step < size[:, None]
+        index, real = self.alike(row_labels)
         if self.own is not None and self.ids is not None:
             real = real & (self.ids[index] != self.own[:, None])
         return index, real
+
+    def alike(self, row_labels: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Column numbers (rows, m) of each row's positives, itself among them, in rising order, and which are real."""
+        if self.relation is not None:
+            found, index = self.same(row_labels).sort(dim=1, descending=True, stable=True)
+            width = padded_width(found.sum(1), len(self))
+            return index[:, :width], found[:, :width]
+        if row_labels is None or self.labels is None:
+            raise UserError("positives need labels or a relation; pass one of them")
+        ordered, order = self.labels.sort(stable=True)
+        first = torch.searchsorted(ordered, row_labels)
+        size = torch.searchsorted(ordered, row_labels, right=True) - first
+        step = torch.arange(padded_width(size, len(self)), device=first.device)
+        return order[(first[:, None] + step).clamp(max=max(len(self) - 1, 0))], step < size[:, None]
 
 
 def padded_width(sizes: Tensor, columns: int) -> int:
@@ -110,27 +115,20 @@ class References:
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
 
-    def on_sphere(self) -> References:
-        """The same references with unit vectors."""
-        return self._with([unit(block.vectors) for block in self.blocks])
-
-    def widened(self) -> References:
-        """The same references in at least float32."""
-        return self._with([widened(block.vectors) for block in self.blocks])
-
     def cut(self, size: int) -> References:
         """The same references, first ``size`` coordinates only."""
-        return self._with([block.vectors[..., :size] for block in self.blocks])
+        return self.each(lambda vectors: vectors[..., :size])
 
-    def _with(self, vectors: list[Tensor]) -> References:
-        blocks = tuple(replace(b, vectors=v) for b, v in zip(self.blocks, vectors, strict=True))
-        return replace(self, blocks=blocks)
+    def each(self, change: Callable[[Tensor], Tensor]) -> References:
+        """The same references with the vectors of every block changed."""
+        return replace(self, blocks=tuple(replace(b, vectors=change(b.vectors)) for b in self.blocks))
 
 
 def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = None) -> References:
     """The live batch as references of itself, and after it a memory.
 
-    Inside ``joined`` the live batch is that of all processes, in the order of their ranks.
+    Inside ``joined`` the live batch is that of all processes, in the order of their ranks; if it is streamed, its
+    vectors stay with their processes.
 
     Args:
         embeddings: (B, D), with gradient; the anchors of this process.
@@ -141,9 +139,9 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
     relation = labels if labels.ndim == 2 else None
     first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
     if joint is not None:
-        first, vectors = joint.first, joint.gather(embeddings)
+        first, vectors = joint.first, embeddings if passed_round() else joint.gather(embeddings)
         own_labels = None if own_labels is None else joint.gather(own_labels)
-    position = torch.arange(len(vectors), device=embeddings.device)
+    position = torch.arange(len(vectors) if joint is None else joint.size, device=embeddings.device)
     block = Block(
         vectors=vectors,
         labels=own_labels,
@@ -151,9 +149,11 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
         ids=position,
         relation=relation,
         mirrored=True,
+        spread=joint if passed_round() else None,
     )
     if memory is None:
         return References((block,), joint)
+    refuse_passing("a memory remembers")
     if relation is not None:
         raise UserError("a memory knows labels only; drop the relation matrix or the memory")
     return References((block, memory), joint)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from similis.objective.joining import communicator_here
+from similis.objective.compare import known_rows
+from similis.objective.joining import Joint, communicator_here, joint_of
 from similis.objective.module import Loss, generator_of
 from similis.objective.weights import weighted_classes
 from similis.registry import losses
@@ -33,17 +34,25 @@ class SampledClasses(nn.Module):
     average, by about half the relative variance of :math:`\hat Z`, which falls as 1 / m. Gradients are biased
     too. Without the factor N / m every single draw would be too small.
 
+    **Many processes.** Inside ``joined`` the classes of the batch are those of all processes. If every process has
+    all classes, all draw the same ones, which are those that one process draws. If the classes are divided
+    (``sharding.shard``), each process draws among the N it owns, m of them with its own N and m, so all
+    have the same work. That is a stratified sample: ProxyAnchor stays unbiased, and the other losses
+    have the bias above, with the variance of the stratified sum.
+
     Args:
-        loss: with class vectors; undivided, without a miner. Its parameters are trained.
+        loss: with class vectors, whole or divided over processes; without a miner. Its parameters are trained.
         share: part of the other classes that is drawn, above 0 and at most 1, which is the loss itself.
-        seed: of the draws; a draw is a function of the seed and of the number of calls before it.
+        seed: of the draws; a draw is a function of the seed and of the number of calls before it, for divided
+            classes also of the process.
         sparse: give the class vectors sparse gradients, of the rows that took part, for
             ``torch.optim.SparseAdam``: rows that were not drawn, and their moments, are not touched.
 
     Shapes: embeddings (B, D), labels (B,), or a relation (B, C) where the loss allows it -> ().
 
     Cost: time B (P + m) D for P classes in the batch, and a permutation of C numbers; memory beyond the
-    weights (P + m) D, with ``sparse=False`` also the weights' gradient.
+    weights (P + m) D, with ``sparse=False`` also the weights' gradient. Of divided classes each process has its
+    own alone, and the numbers of the P + m kept ones are gathered.
 
     When to use: from some hundred thousand classes on, where a step over all of them takes longer than
     the network. ProxyAnchor then loses nothing but noise. For a softmax draw as much as time
@@ -78,53 +87,86 @@ class SampledClasses(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The loss of a batch over a new sample of the classes."""
-        if communicator_here() is not None:
-            raise UserError("classes cannot be sampled inside joined(...): processes would draw for their own batches")
+        classes, communicator = self.loss.classes, communicator_here()
+        if classes is not None and communicator is None:
+            raise UserError("the class vectors are divided over processes; call the loss inside joined(communicator)")
+        if classes is None and communicator is not None and self.sparse:
+            raise UserError(
+                "sparse gradients cannot be averaged over processes; use sparse=False or divide the classes"
+            )
         rows = self.loss.class_rows(labels) if labels.ndim == 1 else labels
-        present = classes_of(rows)
-        drawn = draw_others(present, self.number, self.share, generator_of(self.seed, int(self.draws)))
+        rows = known_rows(rows, self.number if classes is None else classes.size)
+        present = classes_of_all(rows)
+        which = () if classes is None else (classes.communicator.rank,)
+        generator = generator_of(self.seed, int(self.draws), *which)
+        drawn = self.first + draw_others(self.own_rows(present), self.number, self.share, generator)
         self.draws += 1
         return self.over(embeddings, rows, present, drawn)
 
     @property
     def number(self) -> int:
-        """C, the number of all classes."""
+        """Number of the class vectors of this process: C, or its share."""
         return len(next(value for value in self.loss.learned.values() if value.ndim > 1))
+
+    @property
+    def first(self) -> int:
+        """Number of this process's first class among all."""
+        return 0 if self.loss.classes is None else self.loss.classes.first
+
+    def own_rows(self, classes: Tensor) -> Tensor:
+        """Those of the classes that this process has, as rows of its class vectors."""
+        rows = classes - self.first
+        return rows[(rows >= 0) & (rows < self.number)]
 
     def over(self, embeddings: Tensor, rows: Tensor, present: Tensor, drawn: Tensor) -> Tensor:
         """The loss over the classes ``present`` in the batch and those ``drawn``, which stand for all others.
 
         Args:
             embeddings: (B, D).
-            rows: (B,) row numbers of the class vectors, or a relation (B, C).
-            present: (P,) rising row numbers of the classes of the batch.
-            drawn: (m,) other row numbers, each once.
+            rows: (B,) class numbers, or a relation (B, C).
+            present: (P,) rising numbers of the classes of the batch, that of all processes.
+            drawn: (m,) other class numbers, each once; of divided classes those of this process.
         """
-        kept, order = torch.cat([present, drawn]).sort()
-        others = self.number - len(present)
+        here = self.own_rows(present)
+        kept, order = torch.cat([here, self.own_rows(drawn)]).sort()
         weights = embeddings.new_ones(len(kept), dtype=torch.float64)
-        weights[order >= len(present)] = others / max(len(drawn), 1)
+        weights[order >= len(here)] = (self.number - len(here)) / max(len(drawn), 1)
         learned = {key: Rows.apply(value, kept, self.sparse) for key, value in self.loss.learned.items()}  # type: ignore[no-untyped-call]
-        labels = rows[:, kept] if rows.ndim == 2 else torch.searchsorted(kept, rows)
+        share = self._divided(len(kept))
+        names = kept if share is None else share.gather(kept + self.first)  # rising: a share is a stretch of classes
+        labels = rows[:, names] if rows.ndim == 2 else torch.searchsorted(names, rows)
         wide = torch.promote_types(embeddings.dtype, torch.float32)
         with weighted_classes(weights.to(wide)):
-            return self.formula.of(embeddings, labels, learned)
+            return self.formula.of(embeddings, labels, learned, classes=share)
+
+    def _divided(self, kept: int) -> Joint | None:
+        """How the kept classes are divided over processes, of which this one keeps so many; None if they are not."""
+        classes = self.loss.classes
+        return None if classes is None else Joint(classes.communicator, classes.communicator.counts(kept))
 
 
 def check_sampled(loss: Loss) -> None:
-    """Refuse a loss for which a sample of the classes means nothing, or that is divided over processes."""
+    """Refuse a loss for which a sample of the classes means nothing."""
     entry = loss.entry
     if entry.class_sampling == "none":
         known = ", ".join(other.name for other in losses if other.class_sampling != "none")
         why = "compares class vectors with all others" if loss.learned else "has no class vectors"
         raise UserError(f"the classes of {entry.name} cannot be sampled: it {why}; losses that can: {known}")
-    if loss.classes is not None:
-        raise UserError(f"the class vectors of {entry.name} are divided over processes; sample or divide, not both")
 
 
 def classes_of(rows: Tensor) -> Tensor:
     """Row numbers of the classes of a batch, in rising order, each once."""
     return (rows > 0).any(0).nonzero()[:, 0] if rows.ndim == 2 else torch.unique(rows.long())
+
+
+def classes_of_all(rows: Tensor) -> Tensor:
+    """As :func:`classes_of`, of the batches of all processes."""
+    joint = joint_of(len(rows))
+    if joint is None:
+        return classes_of(rows)
+    if rows.ndim == 1:
+        return classes_of(joint.gather(rows))
+    return joint.communicator.sum((rows > 0).any(0).long()).nonzero()[:, 0]
 
 
 def draw_others(present: Tensor, number: int, share: float, generator: torch.Generator) -> Tensor:

@@ -52,6 +52,12 @@ class Store:
         """Vectors at positions first to last, without a graph."""
         return self._made(slice(first, last)) if self.kept is None else self.kept[first:last]
 
+    def read(self, positions: Tensor) -> Tensor:
+        """Vectors at positions (T,), without a graph."""
+        if self.kept is not None:
+            return self.kept[positions]
+        return self._at(positions if self.order is None else self.order[positions])
+
     def rows(self, index: Tensor) -> Tensor:
         """Vectors by their own row numbers, any shape of index, with gradient into the store."""
         return _Read.apply(self.token, self, index)  # type: ignore[no-untyped-call,no-any-return]

@@ -23,10 +23,10 @@ from similis.objective.reductions import (
     evaluate,
     filled,
     largest,
-    lowest,
     merge,
     restricted,
 )
+from similis.objective.slopes import lowest
 from similis.objective.store import refuse_second_derivative, taken
 from similis.objective.tile import turned
 
@@ -46,10 +46,12 @@ class Streamed(torch.autograd.Function):
         """Reduce tile by tile; keep one value per row."""
         kinds = [term.kind for term in probed]
         joined = [of_nothing(term, len(plan.rows)) for term in probed]
-        for span in plan.spans():
-            for view, terms in viewed(plan, span, values):
-                for whole, term in zip(joined, terms, strict=True):
-                    put(whole, view, term, plan)
+        for part, place in plan.parts():
+            here = plan.here(values, place)
+            for span in part.spans():
+                for view, terms in viewed(part, span, here):
+                    for whole, term in zip(joined, terms, strict=True):
+                        put(whole, view, term, part)
         ctx.plan, ctx.kinds, ctx.values = plan, kinds, len(values)
         keep = [r for r, kind in zip(joined, kinds, strict=True) if kind == "lse" and isinstance(r, Tensor)]
         ctx.save_for_backward(*values, *keep)
@@ -68,9 +70,10 @@ class Streamed(torch.autograd.Function):
         weights = row_weights(ctx.kinds, gradients, keep)
         needs = ctx.needs_input_grad[4:]
         collected = [torch.zeros_like(v) if need else None for v, need in zip(values, needs, strict=True)]
-        way = Back(values, weights, collected)
-        for span in plan.spans():
-            backward_tile(plan, span, way)
+        for part, place in plan.parts(back=True):
+            way = Back(plan.here(values, place), weights, plan.here(collected, place))
+            for span in part.spans():
+                backward_tile(part, span, way)
         token = torch.zeros((), dtype=plan.rows.dtype, device=plan.rows.raw.device)
         return None, None, token, token, *collected
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -42,16 +42,25 @@ class Tile(Likeness):
     column_labels: Tensor | None
     columns: Tensor
     streamed: bool = False
+    kept: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def d2(self) -> Tensor:
         """Squared Euclidean distance, never negative, 0 where only rounding is left."""
-        return self._distance(False) if self.streamed else Likeness(self.s, self.squares).d2
+        if self.streamed:
+            return self._distance(False)
+        if "d2" not in self.kept:
+            self.kept["d2"] = Likeness(self.s, self.squares).d2
+        return self.kept["d2"]
 
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        return self._distance(True) if self.streamed else Likeness(self.s, self.squares).d
+        if self.streamed:
+            return self._distance(True)
+        if "d" not in self.kept:
+            self.kept["d"] = Likeness(self.s, self.squares).d
+        return self.kept["d"]
 
     def _distance(self, root: bool) -> Tensor:
         rows, columns = self.squares if isinstance(self.squares, tuple) else (None, None)

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison, squares
-from similis.objective.distances import products, widened
+from similis.objective.distances import Likeness, products, widened
+from similis.objective.joining import Joint, refuse_passing
+from similis.objective.passing import Passed
 from similis.objective.plan import Plan, Span
 from similis.objective.reductions import Reduced, Term, Top
-from similis.objective.references import References
+from similis.objective.references import Block, References
 from similis.objective.store import Owned, Store
 from similis.objective.streaming import Streamed
 from similis.objective.tile import MUTUAL, NORMS, Ask, Watched, terms_of
@@ -29,11 +31,12 @@ class Side:
     store: Store
     labels: Tensor | None
     counting: int | None = None  # the first label where labels rise by one, as those of classes do
+    passed: Passed | None = None  # then the store has this process's part of the vectors, labels are of all
 
     @property
     def order(self) -> Tensor | None:
         """Position -> row; None where rows stand in order already."""
-        return self.store.order
+        return self.store.order if self.passed is None else self.passed.order
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,36 @@ class TiledComparison(Comparison):
 
     def columns(self) -> list[Tensor]:
         """The vectors of each block, read with gradient."""
+        refuse_passing("this loss needs")
+        return self._columns_here()
+
+    def _columns_here(self) -> list[Tensor]:
         return [
             side.store.rows(torch.arange(len(side.store), device=self.vectors.device)) for side in self.column_sides
         ]
 
+    def gram(self) -> Tensor:
+        """As of a dense comparison; of columns that are passed round each process adds its own."""
+        parts = [vectors.T @ vectors for vectors in self._columns_here()]
+        spread = [side.passed for side in self.column_sides]
+        parts = [x if p is None else p.joint.communicator.sum(x) for x, p in zip(parts, spread, strict=True)]
+        return torch.stack(parts).sum(0)
+
     def _taken(self, number: int, index: Tensor) -> Tensor:
-        return self.column_sides[number].store.rows(index)
+        side = self.column_sides[number]
+        return side.store.rows(index) if side.passed is None else side.passed.rows(index)
+
+    def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
+        """As of a dense comparison; columns that are passed round are met where they are, and not fetched."""
+        passed = self.column_sides[0].passed
+        if passed is None:
+            return super().at(index, anchors)
+        row = torch.arange(len(self.vectors), device=index.device) if anchors is None else anchors
+        row = row.view(-1, *[1] * (index.ndim - 1)).expand_as(index).flatten()
+        places = self._row.store.places
+        similar, norms = passed.met(self._row.store, row if places is None else places[row], index.flatten())
+        own = None if self.on_sphere else squares(self.rows)[row] + norms
+        return Likeness(similar.view_as(index), None if own is None else own.view_as(index))
 
     def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
         store = self.column_sides[number].store
@@ -83,6 +110,7 @@ class TiledComparison(Comparison):
             tiling=self.tiling,
             sphere=self.on_sphere,
             counting=counting,
+            passed=side.passed,
         )
 
     def in_order(self, value: Tensor) -> Tensor:
@@ -95,7 +123,8 @@ class TiledComparison(Comparison):
         side = self.column_sides[number]
         values = [*(moved(v, row_order) for v in ask.rows), *(moved(v, side.order) for v in ask.cols)]
         values += [moved(widened(v), row_order) for v in ask.dots]
-        probed, read = probe(plan, values)
+        seen = plan if side.passed is None else plan.meeting(side.passed.example(), slice(0, 1))
+        probed, read = probe(seen, values)
         kinds: list[str] = [term.kind for term in probed]
         stack = side.store.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
         depth = max(term.values.shape[2:].numel() for term in probed) // stack
@@ -134,12 +163,16 @@ def tiled(
 ) -> TiledComparison:
     """The tiled comparison of rows with references; vectors that are both share one store."""
     row = side_of(vectors, row_labels, normalise)
-    columns = tuple(
-        row
-        if block.vectors is vectors and alike(block.labels, row_labels)
-        else side_of(block.vectors, block.labels, normalise)
-        for block in references
-    )
+
+    def side(block: Block) -> Side:
+        if block.spread is not None:
+            own = row if block.vectors is vectors else None
+            return spread_side(block, block.spread, own, normalise, tiling.columns)
+        if block.vectors is vectors and alike(block.labels, row_labels):
+            return row
+        return side_of(block.vectors, block.labels, normalise)
+
+    columns = tuple(side(block) for block in references)
     return TiledComparison(vectors, row_labels, references, sphere, row_side=row, column_sides=columns, tiling=tiling)
 
 
@@ -160,6 +193,16 @@ def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
         elif final - first == len(labels) - 1 and bool((labels[1:] > labels[:-1]).all()):
             counting = first
     return Side(Store(vectors, normalise, order), put(labels, order), counting)
+
+
+def spread_side(block: Block, joint: Joint, own: Side | None, normalise: bool, size: int) -> Side:
+    """Vectors of which each process has a part and the rest is passed round; ``own`` if the part has a store."""
+    labels = block.labels
+    if own is None:
+        part = None if labels is None else labels[joint.first : joint.first + joint.own]
+        own = side_of(block.vectors, part, normalise)
+    passed = Passed(own.store, joint, labels, size)
+    return Side(own.store, put(labels, passed.order), passed=passed)
 
 
 def alike(first: Tensor | None, second: Tensor | None) -> bool:

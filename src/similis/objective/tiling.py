@@ -11,7 +11,8 @@ import torch
 
 from similis.objective.within import within
 
-DENSE_LIMIT = 2**19  # similarities, about 724 x 724: above, tiles measured faster (twice at 2048 x 2048) and smaller
+DENSE_LIMIT = 2**19  # pairs, about 724 x 724: above, tiles measured faster (twice at 2048 x 2048) and smaller
+DENSE_DEPTH = 16  # a product of 10 vectors a class is so dear that making it again in tiles costs more than it saves
 TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
 TILE_COLUMNS = 1024
 
@@ -35,7 +36,9 @@ _chosen: ContextVar[Tiling | str | None] = ContextVar("tiling", default="rule")
 
 
 def tiling_of(rows: int, columns: int, depth: int = 1) -> Tiling | None:
-    """The tiling of a comparison: none up to ``DENSE_LIMIT`` similarities or inside a compiled graph.
+    """The tiling of a comparison: none up to ``DENSE_LIMIT`` pairs or inside a compiled graph.
+
+    A pair of more than ``DENSE_DEPTH`` numbers counts as several.
 
     Args:
         rows: number of rows.
@@ -47,10 +50,16 @@ def tiling_of(rows: int, columns: int, depth: int = 1) -> Tiling | None:
     chosen = _chosen.get()
     if not isinstance(chosen, str):
         return chosen
-    if rows * columns * depth <= DENSE_LIMIT:
+    if rows * columns * max(depth, DENSE_DEPTH) <= DENSE_LIMIT * DENSE_DEPTH:
         return None
     wide = max(1, min(columns, TILE_COLUMNS // depth))
     return Tiling(max(1, min(rows, TILE_SIZE // (wide * depth))), wide)
+
+
+def tiling_of_passed() -> Tiling | None:
+    """The tiling where columns are passed round: it must be the same in all processes, whatever rows they have."""
+    chosen = _chosen.get()
+    return Tiling(TILE_SIZE // TILE_COLUMNS, TILE_COLUMNS) if isinstance(chosen, str) else chosen
 
 
 def streams() -> bool:

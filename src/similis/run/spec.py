@@ -169,7 +169,7 @@ class RunSpec(Part):
         """Leading sizes are part of the embedding."""
         beyond = [size for size in self.evaluation.sizes if not 0 < size <= self.model.dim]
         if beyond:
-            raise ValueError(f"evaluation.sizes has {beyond[0]}; model.dim is {self.model.dim}: name 1 to {self.model.dim}")
+            raise ValueError(f"evaluation.sizes has {beyond[0]}; model.dim is {self.model.dim}: name sizes up to that")
         return self
 
 

@@ -140,8 +140,9 @@ def over_all(p: Comparison, pull: PairFunction, push: PairFunction, *, hinged: b
     """Both halves over every pair; ``hinged`` says that positives of value 0 are inactive."""
 
     def half(t: Tile, value: Tensor, grade: Tensor | float, filtered: bool) -> tuple[Term, ...]:
-        weight = torch.ones_like(value) * (t.once * grade)
-        return total(value * weight), total(weight), total(weight, value > 0 if filtered else None)
+        weight = (value.new_ones((1, 1)) * (t.once * grade)).expand_as(value)
+        # of a value that is never negative the sign tells whether it is active, in one pass
+        return total(value * weight), total(weight), total(value.detach().sign() * weight if filtered else weight)
 
     return (
         Half(*p.pos(lambda t: half(t, pull(t), t.grade, hinged))),

@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from similis.objective.compare import checked_labels, compare
 from similis.objective.comparison import Comparison, squares
@@ -13,6 +14,7 @@ from similis.objective.distances import unit, widened
 from similis.objective.joining import communicator_here
 from similis.objective.reductions import count, lse, present, softplus, top, total
 from similis.objective.references import Block, References
+from similis.objective.tiling import tiling_of
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -135,11 +137,15 @@ def pair_rows(labels: Tensor) -> Tensor:
 def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> Tensor:
     """The loss of N pairs, (N, D) each: N^2 products, where masks over the batch would take B^2."""
     names = torch.arange(len(anchors), device=anchors.device)
-    p = compare(anchors, names, References((Block(partners, names),)), sphere=sphere)
-    far = p.neg(lambda t: lse(t.s))
-    both = widened(torch.cat([anchors, partners]))
-    norms = squares(unit(both) if sphere else both).mean()
-    return p.mean(softplus(far - p.at(names).s), present(far)) + l2 * norms
+    with torch.autocast(anchors.device.type, enabled=False):
+        rows, columns = (unit(each) if sphere else widened(each) for each in (anchors, partners))
+        if tiling_of(len(rows), len(columns), 1) is None:
+            value = cross_entropy(rows @ columns.T, names)  # log(1 + sum over k of e^(s_ik - s_ii))
+        else:
+            p = compare(rows, names, References((Block(columns, names),)), sphere=False)
+            far = p.neg(lambda t: lse(t.s))
+            value = p.mean(softplus(far - p.at(names).s), present(far))
+        return value + l2 * (squares(rows).mean() + squares(columns).mean()) / 2 if l2 else value
 
 
 def first_pairs(p: Comparison, l2: float) -> Tensor:

@@ -114,6 +114,5 @@ def seen_by_samples(p: Comparison, batch: int, gram: Gram) -> Tensor:
     if gram not in ("sum", "mean"):
         raise UserError(unknown("gram", gram, ["sum", "mean"]))
     with torch.autocast(p.vectors.device.type, enabled=False):
-        rows = p.rows
-        summed = sum((rows @ (vectors.T @ vectors) for vectors in p.columns()), torch.zeros_like(rows))
+        summed = p.rows @ p.gram()
     return summed * ((batch if gram == "sum" else 1) / max(len(p.references), 1))

@@ -13,6 +13,7 @@ from similis.objective.all_triplets import all_triplets
 from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, angle_cosine
+from similis.objective.joining import passed_round
 from similis.objective.reductions import Term, count, softplus, total
 from similis.objective.references import References
 from similis.objective.tile import Tile
@@ -115,7 +116,7 @@ def triplet(
 
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
-    if not smooth and not direction and streams():
+    if not smooth and not direction and streams() and not passed_round():
         return reduced(p, *all_triplets(p, geometry, alpha), reduction)
     index, real = p.positives()
     near = p.at(index)
