@@ -43,8 +43,8 @@ class Comparison:
     divided: Joint | None = None
     row_weights: Tensor | None = None
     column_weights: Tensor | None = None
-    # of each block, what several reductions share: its tile, and by name the columns of a set
-    kept: dict[tuple[int, str], Any] = field(default_factory=dict, repr=False, compare=False)
+    # of each block, what several reductions share: its tile, the columns of a set, what a function makes of it
+    kept: dict[tuple[int, object], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def rows(self) -> Tensor:
@@ -134,7 +134,9 @@ class Comparison:
         block = self.references.blocks[number]
         tile = self._once(number, "tile", lambda: self._tile(block, first))
         values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
-        made = ask.fn(tile, *values, *(products(widened(vectors), block.vectors) for vectors in ask.dots))
+        values += [products(widened(vectors), block.vectors) for vectors in ask.dots]
+        # one function asked of two sets is one matrix
+        made = ask.fn(tile, *values) if values else self._once(number, ask.fn, lambda: ask.fn(tile))
         terms = terms_of(made)
         kinds: list[str] = [term.kind for term in terms]
         if torch.compiler.is_compiling():
@@ -143,7 +145,7 @@ class Comparison:
         columns = self._once(number, ask.which, lambda: Columns(block, ask.which, self.row_labels, tile.s))
         return kinds, [reduced(term, columns, first) for term in terms]
 
-    def _once(self, number: int, what: str, make: Callable[[], Any]) -> Any:
+    def _once(self, number: int, what: object, make: Callable[[], Any]) -> Any:
         """Something of a block, made when it is first asked for: a product costs as much as all that follows it."""
         if (number, what) not in self.kept:
             self.kept[number, what] = make()

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from similis.objective.compare import compare
-from similis.objective.reductions import lse, present, softplus
+from similis.objective.reductions import Term, lse, present, softplus
 from similis.objective.references import References
+from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -75,8 +76,11 @@ def nca(
     if form not in ("prob", "ratio"):
         raise UserError(unknown("form", form, ["prob", "ratio"]))
     p = compare(embeddings, labels, references, sphere=sphere)
-    near = p.pos(lambda t: lse(-scale * t.d2))
-    far = p.neg(lambda t: lse(-scale * t.d2))
+
+    def chances(t: Tile) -> Term:
+        return lse(-scale * t.d2)
+
+    near, far = p.pos(chances), p.neg(chances)
     has = present(near)
     ratio = far - torch.where(has, near, 0.0)  # -inf - (-inf) would be NaN, and NaN survives a mask in backward
     if form == "prob":
