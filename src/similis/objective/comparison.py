@@ -135,13 +135,14 @@ class Comparison:
         tile = self._once(number, "tile", lambda: self._tile(block, first))
         values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
         values += [products(widened(vectors), block.vectors) for vectors in ask.dots]
+        if torch.compiler.is_compiling():
+            mask = block.members(ask.which, self.row_labels)
+            plain = [restricted(term, mask) for term in terms_of(ask.fn(tile, *values))]
+            return [term.kind for term in plain], [evaluate(term, first) for term in plain]
         # one function asked of two sets is one matrix
         made = ask.fn(tile, *values) if values else self._once(number, ask.fn, lambda: ask.fn(tile))
         terms = terms_of(made)
         kinds: list[str] = [term.kind for term in terms]
-        if torch.compiler.is_compiling():
-            mask = block.members(ask.which, self.row_labels)
-            return kinds, [evaluate(restricted(term, mask), first) for term in terms]
         columns = self._once(number, ask.which, lambda: Columns(block, ask.which, self.row_labels, tile.s))
         return kinds, [reduced(term, columns, first) for term in terms]
 
