@@ -42,6 +42,7 @@ def draw_panel(place: Any, named: Mapping[str, Line], dashed: Sequence[str]) -> 
         kind = "--" if name in dashed else "-"
         place.errorbar(xs, means, yerr=halves, color=colour, marker=marker, linestyle=kind, capsize=2, label=name)
     place.set_xticks(range(len(conditions)), conditions)
+    place.set_xlim(-0.35, len(conditions) - 0.65)
 
 
 def ranks(columns: Mapping[str, Sequence[str]], path: Path) -> None:
