@@ -18,8 +18,8 @@ from benchmarks import study_figures as draw
 from benchmarks.rounds import print_table
 from similis.study.components import Scores
 from similis.study.records import Records
+from similis.study.sentences import PairVerdict, pair_verdicts
 from similis.study.table import own_intervals, recall
-from similis.study.verdicts import TARGETS, judge
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 Record = Mapping[str, Any]
@@ -50,18 +50,15 @@ def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, f
     return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
 
 
-def verdict(scores: Scores, one: Key, other: Key) -> str:
+def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
     """The difference of two cells on both targets, corrected for all pairs of the study."""
-    a, b = (scores.names.index(" ".join(key)) for key in (one, other))
+    a, b = " ".join(one), " ".join(other)
     words = []
-    for target in TARGETS:
-        found = judge(scores, target)
-        pair = next(i for i, ab in enumerate(zip(found.first, found.second, strict=True)) if {*ab} == {a, b})
-        sign = 1 if found.first[pair] == a else -1
-        told = "" if found.told_apart[pair] else ", not told apart"
-        words.append(
-            f"{100 * sign * found.difference[pair]:+.1f} ± {100 * found.half_width[pair]:.1f} on {target}{told}"
-        )
+    for pair in judged:
+        if {pair.first, pair.second} == {a, b}:
+            points = pair.difference if pair.first == a else -pair.difference
+            told = ", not told apart" if pair.verdict == "not told apart" else ""
+            words.append(f"{points:+.1f} ± {(pair.high - pair.low) / 2:.1f} on {pair.target}{told}")
     return "; ".join(words)
 
 
@@ -85,11 +82,11 @@ def wrong_labels(place: Path) -> None:
     """Who survives wrong labels."""
     shares = {"none": "0 %", "ten": "10 %", "thirty": "30 %"}
     found = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
-    value, scores = intervals(found), scores_of(found)
+    value, judged = intervals(found), pair_verdicts(scores_of(found))
     names = list(dict.fromkeys(name for name, _ in found))
     rows = [
         (name, "proxy" if name in PROXY else "pair", *(shown(value[name, arena]) for arena in shares),
-         f"{value[name, 'thirty'][0] - value[name, 'none'][0]:+.1f}", verdict(scores, (name, "thirty"), (name, "none")))
+         f"{value[name, 'thirty'][0] - value[name, 'none'][0]:+.1f}", verdict(judged, (name, "thirty"), (name, "none")))
         for name in sorted(names, key=lambda n: -value[n, "thirty"][0])
     ]  # fmt: skip
     print_table("Wrong labels", ["loss", "kind", *shares.values(), "30 % against none", "verdict"], rows)
@@ -114,7 +111,7 @@ def dimensions(place: Path) -> None:
     rows = []
     for name in names:
         nested = next(key for key in found if key[0].startswith(f"{name}+nested"))
-        apart = {str(d): over_seeds(r["test"]["recall@1"] for r in found[name, f"d{d}"]) for d in sizes}
+        apart = {str(d): over_seeds(by_seed(found[name, f"d{d}"])) for d in sizes}
         both = [{str(d): over_seeds(r["test"][f"recall@1 of {d}"] for r in found[key]) for d in sizes}
                 for key in (nested, (name, "d1024"))]  # fmt: skip
         kinds = {"trained for each size": apart, "one nested training": both[0], "1,024 cut": both[1]}
@@ -127,15 +124,15 @@ def dimensions(place: Path) -> None:
 def network(place: Path) -> None:
     """Whether the loss or the network changes more."""
     found = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
-    value, scores = intervals(found), scores_of(found)
+    value, judged = intervals(found), pair_verdicts(scores_of(found))
     names, nets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
     nets.sort(key=lambda net: value[names[0], net][0])
     rows = [
-        (name, *(shown(value[name, net]) for net in nets), verdict(scores, (name, nets[-1]), (name, nets[0])))
+        (name, *(shown(value[name, net]) for net in nets), verdict(judged, (name, nets[-1]), (name, nets[0])))
         for name in names
     ]
     print_table("Loss or network", ["loss", *nets, "network"], rows)
-    pairs = [(net, a, b, verdict(scores, (a, net), (b, net))) for net in nets for a, b in combinations(names, 2)]
+    pairs = [(net, a, b, verdict(judged, (a, net), (b, net))) for net in nets for a, b in combinations(names, 2)]
     print_table("Losses on one network", ["network", "loss", "against", "verdict"], pairs)
     draw.lines({"": {name: {net: value[name, net] for net in nets} for name in names}}, place / "figure.png", "network")
 
@@ -193,9 +190,9 @@ def orders(place: Path) -> None:
 def thesis_loss(place: Path) -> None:
     """Whether the thesis' own loss holds up."""
     found = cells(place / "records", lambda r: (r["contestant"],))
-    value, scores = intervals(found), scores_of(found)
+    value, judged = intervals(found), pair_verdicts(scores_of(found))
     rows = [
-        (name, shown(value[(name,)]), "" if name == "proxy_anchor" else verdict(scores, (name,), ("proxy_anchor",)))
+        (name, shown(value[(name,)]), "" if name == "proxy_anchor" else verdict(judged, (name,), ("proxy_anchor",)))
         for (name,) in sorted(found, key=lambda key: -value[key][0])
     ]
     print_table("The thesis' loss", ["contestant", "R@1 %", "against proxy_anchor"], rows)

@@ -63,10 +63,9 @@ class Columns:
         return torch.where(real, index, index[:, :1]) if few else None
 
     @cached_property
-    def one(self) -> Tensor:
-        """1 inside and 0 outside: a product with it is quicker than a choice."""
-        truth = self.tile.new_ones((1, 1), dtype=torch.bool) if self.truth is None else self.truth
-        return truth.to(self.tile.dtype)
+    def one(self) -> Tensor | None:
+        """1 inside and 0 outside, None if nothing is outside: a product with it is quicker than a choice."""
+        return None if self.truth is None else self.truth.to(self.tile.dtype)
 
     @cached_property
     def bias(self) -> Tensor | None:
@@ -89,7 +88,9 @@ def reduced(term: Term, columns: Columns, first: int) -> Reduced:
     if out is not None:
         out = out if values.ndim == 2 else out[..., None].expand(-1, -1, values.shape[2])
     if term.kind == "total":
-        return (values * aligned(columns.one, values) if out is None else values.scatter(1, out, 0.0)).sum(1)
+        one = columns.one if out is None else None
+        values = values if out is None else values.scatter(1, out, 0.0)
+        return (values if one is None else values * aligned(one, values)).sum(1)
     bias = columns.bias if out is None else None
     rows: Tensor = RowLse.apply(  # type: ignore[no-untyped-call]
         values, None if bias is None else aligned(bias, values), out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -47,25 +47,23 @@ class Tile(Likeness):
     @property
     def d2(self) -> Tensor:
         """Squared Euclidean distance, never negative, 0 where only rounding is left."""
-        if self.streamed:
-            return self._distance(False)
-        if "d2" not in self.kept:
-            self.kept["d2"] = Likeness(self.s, self.squares).d2
-        return self.kept["d2"]
+        return self._distance("d2")
 
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        if self.streamed:
-            return self._distance(True)
-        if "d" not in self.kept:
-            self.kept["d"] = Likeness(self.s, self.squares).d
-        return self.kept["d"]
+        return self._distance("d")
 
-    def _distance(self, root: bool) -> Tensor:
-        rows, columns = self.squares if isinstance(self.squares, tuple) else (None, None)
-        found: Tensor = TileDistance.apply(self.s, rows, columns, root)  # type: ignore[no-untyped-call]
-        return found
+    def _distance(self, which: Literal["d", "d2"]) -> Tensor:
+        """A distance; of a whole matrix it is kept, for several reductions may ask for it."""
+        if self.streamed:
+            rows, columns = self.squares if isinstance(self.squares, tuple) else (None, None)
+            found: Tensor = TileDistance.apply(self.s, rows, columns, which == "d")  # type: ignore[no-untyped-call]
+            return found
+        if which not in self.kept:
+            likeness = Likeness(self.s, self.squares)
+            self.kept[which] = likeness.d if which == "d" else likeness.d2
+        return self.kept[which]
 
     @property
     def same(self) -> Tensor:

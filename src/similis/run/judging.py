@@ -41,9 +41,10 @@ def tested(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Ev
     groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
     judge = partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
     result = judge(found, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
-    for size in spec.evaluation.sizes:
-        cut = judge(found._replace(vectors=found.vectors[:, :size]), ks=(1,), collapse_checks=False)
-        result = replace(result, means={**result.means, f"recall@1 of {size}": cut.means["recall@1"]})
+    leading = {size: found._replace(vectors=found.vectors[:, :size]) for size in spec.evaluation.sizes}
+    cuts = {size: judge(part, ks=(1,), collapse_checks=False) for size, part in leading.items()}
+    more = {f"recall@1 of {size}": cut.means["recall@1"] for size, cut in cuts.items()}
+    result = replace(result, means={**result.means, **more})
     keep = dict(result.per_query)
     keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
     keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}

@@ -139,7 +139,7 @@ def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> 
     names = torch.arange(len(anchors), device=anchors.device)
     with torch.autocast(anchors.device.type, enabled=False):
         rows, columns = (unit(each) if sphere else widened(each) for each in (anchors, partners))
-        if tiling_of(len(rows), len(columns), 1) is None:
+        if tiling_of(len(rows), len(columns)) is None:
             value = cross_entropy(rows @ columns.T, names)  # log(1 + sum over k of e^(s_ik - s_ii))
         else:
             p = compare(rows, names, References((Block(columns, names),)), sphere=False)
