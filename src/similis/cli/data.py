@@ -1,4 +1,4 @@
-"""``similis data show | check | pack``: what a data set holds, what is wrong with it, its packed copy."""
+"""``similis data show | check | pack | words``: what a data set holds, what is wrong, its packed copy, its names."""
 
 from __future__ import annotations
 
@@ -82,3 +82,24 @@ def pack(
 
     packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
     console().print(f"{out}: {len(packed)} images, fingerprint {packed.fingerprint()}", markup=False)
+
+
+def words(
+    *,
+    source: Source,
+    out: Annotated[str, typer.Argument(help="A new file that ends in .safetensors.")],
+    encoder: Annotated[str, typer.Option(help="A sentence-transformers model: its folder, or its name on the Hub.")],
+    template: Annotated[str, typer.Option(help="The sentence of a class; {} is its name.")] = "a photo of a {}",
+    root: Root = None,
+    allow_counts: AllowCounts = False,
+) -> None:
+    """Write how alike the names of the classes are, by a text encoder, for language guidance (objective.language)."""
+    from pathlib import Path
+
+    from similis.cli.screen import console
+    from similis.data.opening import open_data
+    from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
+
+    names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))
+    made = similarity_of_names(names, sentence_encoder(encoder), source=Path(encoder).name, template=template)
+    console().print(f"{out}: {len(names)} classes, sha256 {save_similarity(made, out)}", markup=False)

@@ -66,8 +66,13 @@ class Manifest:
     @property
     def class_names(self) -> list[str]:
         """The name of every class, in the order of the labels that occur."""
-        names = dict(zip(self.values("label"), self.values("class_name"), strict=True))
-        return [names[label] for label in sorted(names)]
+        return list(self.classes(torch.arange(len(self))).values())
+
+    def classes(self, rows: Tensor) -> dict[int, str]:
+        """Label -> name of the classes that these rows belong to, in the order of the labels."""
+        first = dict(zip(self.labels[rows].tolist(), rows.tolist(), strict=True))
+        names = self.table.column("class_name")
+        return {label: names[first[label]].as_py() for label in sorted(first)}
 
     def values(self, column: str) -> list[Any]:
         """A column as a list; a column that the data set lacks is a DataError."""

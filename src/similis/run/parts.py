@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
 from similis.model.build import build_embedder
 from similis.model.embedder import Embedder
-from similis.objective.composition import Combined, Objective, Regulariser, regulariser
+from similis.model.text import load_similarity
+from similis.objective.composition import Combined, Objective, regulariser
 from similis.objective.memory import WithMemory
 from similis.objective.module import Loss, loss
 from similis.objective.nested import Nested
@@ -26,7 +27,6 @@ from similis.registry import losses
 from similis.retrieval.mining import Mined
 from similis.run.machine import Machine
 from similis.run.spec import RunSpec
-from similis.training.checkpoint import read_tensors
 from similis.values import UserError
 
 
@@ -131,9 +131,14 @@ def feature_loader(features: Tensor, source: Source) -> Loader:
     return Loader(data)
 
 
-def build_objective(spec: RunSpec, class_ids: list[int]) -> Objective | Combined:
-    """The loss with its memory, nested sizes and language guidance, for these training classes."""
-    o = spec.objective
+def build_objective(spec: RunSpec, classes: Mapping[int, str]) -> Objective | Combined:
+    """The loss with its memory, nested sizes and language guidance.
+
+    Args:
+        spec: of the run.
+        classes: label -> name of the training classes; language guidance finds its similarities by the names.
+    """
+    o, class_ids = spec.objective, list(classes)
     options: dict[str, Any] = dict(o.options)
     base = loss(
         o.loss, class_ids=class_ids, dim=spec.model.dim, preset=o.preset, miner=o.miner, seed=spec.seed, **options
@@ -144,14 +149,9 @@ def build_objective(spec: RunSpec, class_ids: list[int]) -> Objective | Combined
         made = WithMemory(sized, capacity=o.memory, dim=spec.model.dim, start=o.memory_start)
     if o.language is None:
         return made
-    return Combined(made, [(o.language_weight, language_term(Path(o.language), class_ids))])
-
-
-def language_term(path: Path, class_ids: list[int]) -> Regulariser:
-    """Language guidance from a file of class similarities that covers all labels of the data set."""
-    tensors, _ = read_tensors(path)
-    matrix = tensors["similarity"]
-    return regulariser("language", class_similarity=matrix[class_ids][:, class_ids], class_ids=class_ids)
+    matrix = load_similarity(o.language).select(list(classes.values()))
+    words = regulariser("language", class_similarity=matrix, class_ids=class_ids)
+    return Combined(made, [(o.language_weight, words)])
 
 
 def base_loss(objective: nn.Module) -> Loss:

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from similis.data.samplers.mined import mined_batches
@@ -100,8 +99,7 @@ def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
 def build_task(stage: Stage) -> Task:
     """Model, loss, optimiser and the settings of a step."""
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
-    class_ids = torch.unique(stage.source.manifest.labels[stage.rows]).tolist()
-    objective = build_objective(spec, class_ids)
+    objective = build_objective(spec, stage.source.manifest.classes(stage.rows))
     if stage.divide and stage.communicator is not None:
         divide_classes(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
