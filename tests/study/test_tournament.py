@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from similis.study.cost import plan_cost
 from similis.study.page import Fold, Items, Page, Picture, Table, Text
 from similis.study.report import ON_TEST, write_report
 from similis.study.storage import exclusive
@@ -185,6 +186,15 @@ def test_cross_validation(tmp_path):
     assert len(folder.records.all("final")) == 2 * 2 * 2
     assert len(folder.ledger.entries()) == 8
     assert "contrastive" in write_report(folder)[0].read_text()
+
+
+def test_without_a_search_nothing_is_tried(tmp_path):
+    made = plan(search={"trials": 0, "epochs": 1})
+    folder = run_tournament(made, tmp_path / "none")
+    assert plan_cost(made).trials == len(folder.records.all("trial")) == 0
+    assert [record["settings"] for record in folder.records.all("search")] == [{}, {}]
+    assert len(folder.records.all("final")) == plan_cost(made).finals == 4
+    assert "Nothing was searched" in write_report(folder)[0].read_text()
 
 
 def test_one_seed_gives_a_table_and_no_verdict(tmp_path):

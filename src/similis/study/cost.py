@@ -57,7 +57,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     """
     machine = Machine(data_root=data_root)
     contestants = searched(plan)
-    trials = len(contestants) * max(plan.search.trials, 1) * len(plan.folds)
+    trials = len(contestants) * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
     split = open_source(first, machine).split
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}

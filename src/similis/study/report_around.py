@@ -17,6 +17,8 @@ THESIS_NETWORKS = {"resnet50": "ResNet50", "bn_inception": "BNInception", "googl
 
 def search_table(searches: Sequence[Mapping[str, Any]], plan: Plan) -> list[Block]:
     """What the search found over the first preset, with the same budget for all."""
+    if not plan.search.trials:
+        return [Text("Nothing was searched: every contestant ran with its preset and the options that the plan sets.")]
     rows = []
     for record in searches:
         gain = 100 * (record["value"] - record["preset_value"])

@@ -91,7 +91,8 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
     """Search one contestant and leave its record: the chosen settings and what they cost.
 
     The first preset is measured first and counts in the budget; the best validation R@1 wins, the
-    preset on a tie. A trial that was running when the process died is run to its end first.
+    preset on a tie. A trial that was running when the process died is run to its end first. With a budget of 0
+    nothing is measured, and the preset is taken.
 
     Args:
         plan: budget, spaces and terms.
@@ -104,19 +105,20 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
     if known is not None:
         return known
     space = space_of(contestant, plan.search)
-    begun = measured(case, {}, f"trial-{case.title}-preset")
-    trials = [begun]
+    trials: list[Record] = []
     importance: Mapping[str, float] = {}
+    if plan.search.trials:
+        trials = [measured(case, {}, f"trial-{case.title}-preset")]
     if space and plan.search.trials > 1:
-        trials, importance = optimised(case, space, begun)
-    best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"])
+        trials, importance = optimised(case, space, trials[0])
+    best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=None)
     record = {
         "contestant": case.title,
-        "settings": best["settings"],
-        "chosen": best["name"],
-        "value": best["value"],
+        "settings": best["settings"] if best else {},
+        "chosen": best["name"] if best else None,
+        "value": best["value"] if best else None,
         "preset": contestant.start,
-        "preset_value": begun["value"],
+        "preset_value": trials[0]["value"] if trials else None,
         "trials": len(trials),
         "pruned": sum(trial["state"] == "pruned" for trial in trials),
         "samples": sum(trial["samples"] for trial in trials),
