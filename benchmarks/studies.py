@@ -137,33 +137,50 @@ def network(place: Path) -> None:
     draw.lines({"": {name: {net: value[name, net] for net in nets} for name in names}}, place / "figure.png", "network")
 
 
+def means_by(rows: Sequence[Record], part: str) -> list[float]:
+    """Test R@1 of each seed, or of each fold."""
+    numbers = sorted({r[part] for r in rows})
+    return [float(np.mean([r["test"]["recall@1"] for r in rows if r[part] == n])) for n in numbers]
+
+
 def selection(place: Path) -> None:
     """How much selecting on test flatters, and which share of classes predicts the order on test."""
-    kinds = {"test": "on test", "validation": "on validation", "folds": "ten folds"}
-    value = {}
-    for kind, label in kinds.items():
-        for (name,), rows in cells(place / "records" / kind, lambda r: (r["contestant"],)).items():
-            seeds = sorted({r["seed"] for r in rows})
-            means = [float(np.mean([r["test"]["recall@1"] for r in rows if r["seed"] == s])) for s in seeds]
-            value[name, label] = over_seeds(means) if len(means) > 1 else (100 * means[0], 0.0)
-    names = sorted({name for name, _ in value})
-    labels = list(kinds.values())
+    kinds = {"test": "on test", "validation": "on validation", "folds": "by ten folds"}
+    found = {(name, kind): rows for kind in kinds
+             for (name,), rows in cells(place / "records" / kind, lambda r: (r["contestant"],)).items()}  # fmt: skip
+    units = {key: means_by(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
+    names = sorted({name for name, _ in found}, key=lambda n: -np.mean(units[n, "validation"]))
+    gain = {n: np.subtract(units[n, "test"], units[n, "validation"]) for n in names}
     listed = [
-        (n, *(shown(value[n, k]) if (n, k) in value else "" for k in labels),
-         f"{value[n, labels[0]][0] - value[n, labels[1]][0]:+.1f}") for n in names
+        (n, *(shown(over_seeds(units[n, kind])) if (n, kind) in found else "" for kind in kinds),
+         shown(over_seeds(gain[n]))) for n in names
     ]  # fmt: skip
-    print_table("Selected how", ["loss", *labels, "test over validation"], listed)
-    found = cells(place / "records" / "shares", lambda r: (r["arena"], r["contestant"]))
+    print_table("Selected how", ["loss", *kinds.values(), "test over validation"], listed)
+    both = [[np.mean(units[n, kind]) for n in names] for kind in ("test", "validation")]
+    overall = [
+        ("mean of the losses, interval over losses", shown(over_seeds([gain[n].mean() for n in names]))),
+        ("Kendall's tau of the two orders", f"{stats.kendalltau(*both).statistic:.2f}"),
+    ]
+    print_table("Test over validation", ["", "points"], overall)
+    validation_shares(cells(place / "records" / "shares", lambda r: (r["arena"], r["contestant"])))
+    named = {n: {label: over_seeds(units[n, k]) for k, label in kinds.items() if (n, k) in found} for n in names}
+    draw.lines({"": named}, place / "figure.png", "settings and epoch selected")
+
+
+def validation_shares(found: Mapping[Key, Sequence[Record]]) -> None:
+    """How well the order on validation classes predicts the order on test, for each share of classes."""
     table = []
     for arena in sorted({arena for arena, _ in found}):
-        both = [[np.mean([r[part]["recall@1"] for r in rows]) for (a, _), rows in found.items() if a == arena]
-                for part in ("validation", "test")]  # fmt: skip
-        table.append((f"{int(arena[-2:])} %", 100 * np.mean(both[0]), 100 * np.mean(both[1]),
-                      float(stats.kendalltau(*both).statistic)))  # fmt: skip
-    columns = ["share", "mean validation R@1 %", "mean test R@1 %", "Kendall's tau of the two orders"]
+        rows = [sorted(own, key=lambda r: r["seed"]) for (a, _), own in found.items() if a == arena]
+        parts = {
+            part: np.array([[r[part]["recall@1"] for r in own] for own in rows]) for part in ("validation", "test")
+        }
+        taus = [stats.kendalltau(v, t).statistic for v, t in zip(parts["validation"].T, parts["test"].T, strict=True)]
+        mean = stats.kendalltau(parts["validation"].mean(1), parts["test"].mean(1)).statistic
+        table.append((f"{int(arena[-2:])} %", *(f"{100 * part.mean():.1f}" for part in parts.values()),
+                      f"{mean:.2f}", ", ".join(f"{tau:.2f}" for tau in taus)))  # fmt: skip
+    columns = ["share", "mean validation R@1 %", "mean test R@1 %", "Kendall's tau, means of seeds", "each seed"]
     print_table("Shares of the training classes for validation", columns, table)
-    named = {n: {k: value[n, k] for k in labels if (n, k) in value} for n in names}
-    draw.lines({"": named}, place / "figure.png", "settings and epoch selected")
 
 
 def orders(place: Path) -> None:

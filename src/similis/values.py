@@ -25,6 +25,10 @@ class UserError(SimilisError, ValueError):
     """An argument cannot be used: the message says what was given, what is allowed, what to do."""
 
 
+class DivergedError(UserError):
+    """Vectors are not finite: the training that made them went astray, and would do so again."""
+
+
 class DataError(SimilisError, ValueError):
     """Files or tables are not what they should be; the message names them and the remedy."""
 

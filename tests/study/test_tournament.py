@@ -8,12 +8,14 @@ import shutil
 
 import pytest
 
+from similis.cli.tournament import told
 from similis.study.cost import plan_cost
+from similis.study.hands import Hands
 from similis.study.page import Fold, Items, Page, Picture, Table, Text
 from similis.study.report import ON_TEST, write_report
 from similis.study.storage import exclusive
 from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
-from similis.values import DataError, UserError
+from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost
 
 
@@ -195,6 +197,25 @@ def test_without_a_search_nothing_is_tried(tmp_path):
     assert [record["settings"] for record in folder.records.all("search")] == [{}, {}]
     assert len(folder.records.all("final")) == plan_cost(made).finals == 4
     assert "Nothing was searched" in write_report(folder)[0].read_text()
+
+
+WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float holds
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
+    made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1})
+    with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-seed0"):
+        run_tournament(made, tmp_path / "wild", hands=Hands(workers, finished=told))
+    folder = Folder(tmp_path / "wild")
+    assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
+    assert "lost  final-main-equal_samples-normface-seed1" in capsys.readouterr().out
+    wild, tame = (folder.records.read(f"search-{name}") for name in ("normface", "contrastive"))
+    assert (wild["trials"], wild["diverged"], wild["value"], tame["diverged"]) == (2, 2, 0.0, 0)
+    assert wild["samples"] == tame["samples"], "a lost trial costs a whole one"
+    text = write_report(folder)[0].read_text()
+    assert "2 (2 diverged)" in text
+    assert "contrastive" in text
 
 
 def test_one_seed_gives_a_table_and_no_verdict(tmp_path):

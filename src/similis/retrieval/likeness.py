@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from similis.registry import unknown
-from similis.values import UserError
+from similis.values import DivergedError, UserError
 
 Similarity = Literal["cosine", "dot"]
 SIMILARITIES = ("cosine", "dot")
@@ -45,7 +45,7 @@ def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
     wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
     broken = ~wide.isfinite().all(dim=1)
     if broken.any():
-        raise UserError(
+        raise DivergedError(
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
             "ranks of NaN mean nothing: look at the model or the learning rate that made them"
         )

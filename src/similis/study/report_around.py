@@ -26,7 +26,7 @@ def search_table(searches: Sequence[Mapping[str, Any]], plan: Plan) -> list[Bloc
             f"{key} {100 * value:.0f} %" for key, value in sorted(record["importance"].items(), key=lambda kv: -kv[1])
         )
         rows.append([
-            record["contestant"], f"{record['trials']}", f"{record['pruned']}", f"{record['samples']:,}",
+            record["contestant"], told_trials(record), f"{record['pruned']}", f"{record['samples']:,}",
             f"{100 * record['preset_value']:.2f}", f"{100 * record['value']:.2f}", f"{gain:+.2f}", weight or "–",
         ])  # fmt: skip
     where = "test classes: selected on test" if plan.terms.data.protocol == "default" else "validation classes"
@@ -38,6 +38,12 @@ def search_table(searches: Sequence[Mapping[str, Any]], plan: Plan) -> list[Bloc
     )
     columns = ["contestant", "trials", "pruned", "samples", "first preset, R@1 %", "best, R@1 %", "gain", "importance"]
     return [Text(note), Table(columns, rows)]
+
+
+def told_trials(record: Mapping[str, Any]) -> str:
+    """The number of trials, and how many of them diverged."""
+    lost = record.get("diverged", 0)
+    return f"{record['trials']}" + (f" ({lost} diverged)" if lost else "")
 
 
 def held_table(tables: Sequence[FairTable]) -> list[Block]:

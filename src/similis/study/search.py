@@ -15,6 +15,7 @@ from similis.study.plan import Contestant, Plan, SearchPlan
 from similis.study.records import Meter, Record, Records, result_record
 from similis.study.spaces import space_of
 from similis.study.trials import below_median, importances, open_study, resumed, tell
+from similis.values import DivergedError
 
 
 class PrunedError(Exception):
@@ -55,14 +56,21 @@ class Reporter(Meter):
         trial: Optuna's; None reports nothing.
         search: whether to prune, after how many trials, and the epochs of a fold.
         folds: that a trial goes through.
+        batch_size: of the steps.
     """
 
-    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1) -> None:
+    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1, batch_size: int = 1) -> None:
         super().__init__()
+        self.batch_size = batch_size
+        self.samples = 0  # that a whole run of the fold sees
         self.trial = trial
         self.search = search
         self.folds = folds
         self.finished: list[float] = []
+
+    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
+        """Note the length of the run."""
+        self.samples = epochs * steps * self.batch_size
 
     def validated(self, epoch: int, value: float, best: float) -> None:
         """Report an epoch; one that was reported before a crash stays as it is."""
@@ -121,6 +129,7 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
         "preset_value": trials[0]["value"] if trials else None,
         "trials": len(trials),
         "pruned": sum(trial["state"] == "pruned" for trial in trials),
+        "diverged": sum(trial["state"] == "diverged" for trial in trials),
         "samples": sum(trial["samples"] for trial in trials),
         "importance": dict(importance),
         "space": {key: [kind.low, kind.high, kind.step, kind.log] for key, kind in space.items()},
@@ -168,7 +177,7 @@ def measured(
     known = place.records.read(name)
     if known is not None:
         return known
-    meter = Reporter(trial, plan.search, len(plan.folds))
+    meter = Reporter(trial, plan.search, len(plan.folds), plan.terms.training.batch_size)
     if plan.terms.data.protocol == "default":
         place.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
@@ -182,6 +191,8 @@ def measured(
         outcome = complete(runs)
     except PrunedError:
         outcome = pruned(meter, runs, per_epoch)
+    except DivergedError:
+        outcome = diverged(meter)
     record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
     return place.records.write(name, record)
 
@@ -197,6 +208,14 @@ def complete(runs: list[Record]) -> Record:
         "fold_samples": [each["samples"] for each in runs],
         "addresses": [each["address"] for each in runs],
     }
+
+
+def diverged(meter: Reporter) -> Record:
+    """What a trial says whose vectors are not finite: worth nothing, at the price of a whole trial."""
+    return {
+        "state": "diverged", "value": 0.0, "history": [], "samples": meter.samples * meter.folds,
+        "fold_samples": [meter.samples] * meter.folds, "addresses": [],
+    }  # fmt: skip
 
 
 def pruned(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:

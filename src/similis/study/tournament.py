@@ -19,7 +19,7 @@ from similis.study.records import Meter, Record, Records, result_record
 from similis.study.search import Place, search_contestant
 from similis.study.storage import exclusive
 from similis.study.terms import EqualTerms, held_terms
-from similis.values import UserError
+from similis.values import DivergedError, UserError
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,13 @@ def run_tournament(
         hands.map(Search(folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        hands.map(Final(folder), waiting)
+        lost = [record for record in hands.map(Final(folder), waiting) if "diverged" in record]
+    if lost:
+        raise DivergedError(
+            f"{len(lost)} of {len(waiting)} final runs diverged, the others are done: "
+            + "; ".join(f"{record['name']}: {record['diverged']}" for record in lost)
+            + ". `similis tournament report` shows what is there; give these losses other options or a lower rate"
+        )
     return folder
 
 
@@ -127,7 +133,7 @@ class Final:
     folder: Folder
 
     def __call__(self, job: FinalJob) -> Record:
-        """Run it; the opening of the test split is noted before it can happen."""
+        """Run it; the opening of the test split is noted before it can happen. One that diverges leaves no record."""
         plan, place = self.folder.plan(), self.folder.place()
         set_threads(plan)
         with exclusive(self.folder.path / "locks" / job.name):
@@ -143,7 +149,10 @@ class Final:
             )
             place.ledger.note(job.name, why=how, contestant=job.contestant)
             meter = Meter()
-            result = run(spec, place.machine, meter)
+            try:
+                result = run(spec, place.machine, meter)
+            except DivergedError as error:
+                return {"name": job.name, "diverged": str(error)}
             around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
             record = {
                 "contestant": job.contestant,
