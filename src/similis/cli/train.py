@@ -48,6 +48,9 @@ def train(
     divide_classes: Annotated[
         bool, typer.Option("--divide-classes", help="Each process owns a share of the class vectors.")
     ] = False,
+    pass_rows: Annotated[
+        bool, typer.Option("--pass-rows", help="Processes pass their rows round and never gather a batch.")
+    ] = False,
     workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
@@ -68,6 +71,7 @@ def train(
         cache_bytes=int(cache_gb * 2**30),
         data_root=root,
         divide_classes=divide_classes,
+        pass_rows=pass_rows,
     )
     asked = Asked(
         loss=loss, epochs=epochs, size=size, dim=dim, backbone=backbone, weights=weights, batch=batch, lr=lr, seed=seed,

@@ -103,7 +103,7 @@ def tidy(folder: RunFolder) -> None:
 
 def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
     """Select, refit where the protocol says so, evaluate."""
-    split, others, apart = source.split, machine.communicator, machine.divide_classes
+    split, others = source.split, machine.communicator
     validated = len(split.validation) > 0
     fixed = validated and spec.training.select == "last"  # the length was chosen beforehand: nothing validates
     choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
@@ -116,32 +116,16 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
                 folder.log({"stage": "select", "step": 0, "opened": "test split", "images": len(choosing)})
             judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
             validate = judge if len(choosing) else None
-            chosen = run_stage(
-                Stage(
-                    "select",
-                    spec,
-                    parts,
-                    source,
-                    split.train,
-                    spec.training.epochs,
-                    folder,
-                    watch,
-                    validate,
-                    others,
-                    apart,
-                )
-            )
+            begun = Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
+            chosen = run_stage(begun.shared_as(machine))
             folder.write("selection.json", asdict(chosen))
     refits = chosen.epoch > 0 and (fixed or (spec.training.refit and spec.data.protocol == "fixed-validation"))
     mining = chosen.mining_seconds
     if refits:
         parts = prepared(spec, machine, source)
         everything = torch.cat([split.train, split.validation]).sort().values
-        refit = run_stage(
-            Stage(
-                "refit", spec, parts, source, everything, chosen.epoch, folder, watch, communicator=others, divide=apart
-            )
-        )
+        again = Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch)
+        refit = run_stage(again.shared_as(machine))
         mining += refit.mining_seconds
     if chosen.epoch:
         load_chosen(parts.model, folder, "refit" if refits else "select")

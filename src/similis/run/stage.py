@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from similis.model.embedder import Embedder
 from similis.objective.sharding import shard as divide_classes
 from similis.retrieval.mining import Mined
 from similis.run.keeper import Keeper, chosen_path
-from similis.run.machine import Watch
+from similis.run.machine import Machine, Watch
 from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, sampler_of
 from similis.run.sharing import is_first, settle
 from similis.run.spec import RunSpec
@@ -48,6 +48,13 @@ class Stage:
     validate: Validate | None = None
     communicator: Communicator | None = None
     divide: bool = False  # class vectors over the processes
+    streamed: bool = False  # rows of a batch passed round and never gathered
+
+    def shared_as(self, machine: Machine) -> Stage:
+        """The same, shared by the machine's processes in its way."""
+        return replace(
+            self, communicator=machine.communicator, divide=machine.divide_classes, streamed=machine.pass_rows
+        )
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ def build_task(stage: Stage) -> Task:
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,
         average=None if t.average_decay is None else MovingAverage(model, t.average_decay),
         communicator=stage.communicator,
+        streamed=stage.streamed,
     )
 
 

@@ -51,6 +51,7 @@ class Task:
     freeze: Callable[[bool], None] | None = None
     average: MovingAverage | None = None
     communicator: Communicator | None = None
+    streamed: bool = False
     tables: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -117,7 +118,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         return embeddings
 
     def value_of(embeddings: Tensor) -> Tensor:
-        with joined(task.communicator):
+        with joined(task.communicator, streamed=task.streamed):
             if isinstance(task.loss, WithMemory | Combined):
                 own: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
                 return own
