@@ -62,6 +62,9 @@ def test_yaml_and_json_files_are_the_same_specification(tmp_path):
     (tmp_path / "list.yaml").write_text("- 1\n")
     with pytest.raises(UserError, match="holds list"):
         read_spec(tmp_path / "list.yaml")
+    (tmp_path / "half.yaml").write_text("data: {source: ")
+    with pytest.raises(UserError, match=r"half.yaml is not YAML"):
+        read_spec(tmp_path / "half.yaml")
     with pytest.raises(UserError, match="there is no file"):
         read_spec(tmp_path / "none.yaml")
 

@@ -66,7 +66,7 @@ def test_a_plan_survives_its_file(tmp_path):
     made = plan(arenas=[{"name": "a", "model": {"dim": 4}}, {"name": "b", "contestants": ["contrastive"]}])
     (tmp_path / "plan.yaml").write_text(plan_text(made))
     assert read_plan(tmp_path / "plan.yaml") == made
-    with pytest.raises(UserError, match="no plan"):
+    with pytest.raises(UserError, match="see the page on tournaments"):
         read_plan(tmp_path / "none.yaml")
     (tmp_path / "list.yaml").write_text(yaml.safe_dump([1]))
     with pytest.raises(UserError, match="holds list"):

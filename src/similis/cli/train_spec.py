@@ -12,7 +12,7 @@ import yaml
 from similis.registry import losses
 from similis.run.machine import Machine
 from similis.run.parts import open_source
-from similis.run.spec import ObjectiveSpec, RunSpec, changed, parse_spec
+from similis.run.spec import ObjectiveSpec, RunSpec, changed, file_values, parse_spec
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
@@ -87,19 +87,6 @@ def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     if "training.batch_size" in keys or images >= spec.training.batch_size:
         return spec
     return parse_spec(changed(spec.model_dump(mode="json"), {"training.batch_size": images}))
-
-
-def file_values(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML or JSON file."""
-    if not path.exists():
-        raise UserError(f"there is no file {path}; `similis spec example` prints one to begin with")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {error}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds {type(values).__name__}; a specification is a mapping with data, model, ...")
-    return values
 
 
 def settings(words: tuple[str, ...]) -> dict[str, Any]:

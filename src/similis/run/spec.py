@@ -202,12 +202,28 @@ def read_spec(path: Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
 
     Example: ``read_spec(Path("run.yaml"), {"objective.options.margin_cos": 0.2})``.
     """
+    return parse_spec(changed(file_values(path), changes or {}))
+
+
+def file_values(
+    path: Path, *, keys: str = "data, model, ...", begin: str = "`similis spec example` prints one to begin with"
+) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file.
+
+    Args:
+        path: of the file.
+        keys: some that it should hold, for the error.
+        begin: what to do without such a file, for the error.
+    """
     if not path.exists():
-        raise UserError(f"there is no file {path}; pass a YAML or JSON specification")
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raise UserError(f"there is no file {path}; {begin}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not YAML: {error}") from None
     if not isinstance(values, dict):
-        raise UserError(f"{path} holds {type(values).__name__}; a specification is a mapping with data, model, ...")
-    return parse_spec(changed(values, changes or {}))
+        raise UserError(f"{path} holds {type(values).__name__}; it should be a mapping with {keys}")
+    return values
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

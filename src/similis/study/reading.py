@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from similis.registry import unknown
-from similis.run.spec import RunSpec, explained
+from similis.run.spec import RunSpec, explained, file_values
 from similis.study.plan import Arena, Contestant, Length, Plan, PlanTerms, SearchPlan
 from similis.study.terms import held_field
 from similis.values import UserError
@@ -74,12 +74,8 @@ def known_keys(place: tuple[Any, ...]) -> list[str]:
 
 def read_plan(path: Path) -> Plan:
     """A plan from a YAML file."""
-    if not path.exists():
-        raise UserError(f"there is no plan {path}; write one (see the page on tournaments)")
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds {type(values).__name__}; a plan is a mapping with name, terms and contestants")
-    return parse_plan(values)
+    keys, begin = "name, terms and contestants", "write one (see the page on tournaments)"
+    return parse_plan(file_values(path, keys=keys, begin=begin))
 
 
 def plan_text(plan: Plan) -> str:
