@@ -6,76 +6,31 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from benchmarks import study_figures as draw
 from benchmarks.rounds import print_table
-from similis.study.components import Scores
-from similis.study.records import Records
-from similis.study.sentences import PairVerdict, pair_verdicts
-from similis.study.table import own_intervals, recall
+from benchmarks.study_cells import (
+    Key,
+    Record,
+    by_seed,
+    cells,
+    intervals,
+    means_by,
+    over_seeds,
+    scores_of,
+    shown,
+    verdict,
+)
+from similis.study.sentences import pair_verdicts
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-Record = Mapping[str, Any]
-Key = tuple[str, ...]
 PROXY = ("soft_triple", "proxy_anchor", "normface", "proxy_nca", "proxy_nca_pp", "proxy_gml", "proxy_repulsion")
-
-
-def cells(place: Path, key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    """Final records by key, in the order of their names."""
-    found: dict[Key, list[Record]] = {}
-    for record in Records(place).all("final"):
-        found.setdefault(key(record), []).append(record)
-    return found
-
-
-def scores_of(found: Mapping[Key, Sequence[Record]]) -> Scores:
-    """Per-class recall of every cell and of the seeds that all cells have."""
-    seeds = sorted(set.intersection(*({r["seed"] for r in rows} for rows in found.values())))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
-    sizes = np.array(next(iter(found.values()))[0]["per_class"]["queries"], dtype=float)
-    return Scores(tuple(" ".join(key) for key in found), values, sizes)
-
-
-def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, float]]:
-    """Mean and half of the 95 % interval on new classes of every cell, in per cent."""
-    scores = scores_of(found)
-    far = own_intervals(scores)[1]
-    return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
-
-
-def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
-    """The difference of two cells on both targets, corrected for all pairs of the study."""
-    a, b = " ".join(one), " ".join(other)
-    words = []
-    for pair in judged:
-        if {pair.first, pair.second} == {a, b}:
-            points = pair.difference if pair.first == a else -pair.difference
-            told = ", not told apart" if pair.verdict == "not told apart" else ""
-            words.append(f"{points:+.1f} ± {(pair.high - pair.low) / 2:.1f} on {pair.target}{told}")
-    return "; ".join(words)
-
-
-def shown(pair: tuple[float, float]) -> str:
-    """Mean and half width."""
-    return f"{pair[0]:.1f} ± {pair[1]:.1f}"
-
-
-def over_seeds(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half of the 95 % t-interval over seeds, in per cent: these classes, this training."""
-    x = 100 * np.array(list(values))
-    return float(x.mean()), float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
-
-
-def by_seed(rows: Sequence[Record]) -> np.ndarray:
-    """Test R@1 of each seed."""
-    return np.array([r["test"]["recall@1"] for r in sorted(rows, key=lambda r: r["seed"])])
 
 
 def wrong_labels(place: Path) -> None:
@@ -137,50 +92,48 @@ def network(place: Path) -> None:
     draw.lines({"": {name: {net: value[name, net] for net in nets} for name in names}}, place / "figure.png", "network")
 
 
-def means_by(rows: Sequence[Record], part: str) -> list[float]:
-    """Test R@1 of each seed, or of each fold."""
-    numbers = sorted({r[part] for r in rows})
-    return [float(np.mean([r["test"]["recall@1"] for r in rows if r[part] == n])) for n in numbers]
-
-
 def selection(place: Path) -> None:
     """How much selecting on test flatters, and which share of classes predicts the order on test."""
-    kinds = {"test": "on test", "validation": "on validation", "folds": "by ten folds"}
+    budgets = {"three trials": ("test", "validation"), "ten trials": ("test-ten", "validation-ten")}
+    kinds = [kind for pair in budgets.values() for kind in pair] + ["folds"]
     found = {(name, kind): rows for kind in kinds
              for (name,), rows in cells(place / "records" / kind, lambda r: (r["contestant"],)).items()}  # fmt: skip
     units = {key: means_by(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
     names = sorted({name for name, _ in found}, key=lambda n: -np.mean(units[n, "validation"]))
-    gain = {n: np.subtract(units[n, "test"], units[n, "validation"]) for n in names}
-    listed = [
-        (n, *(shown(over_seeds(units[n, kind])) if (n, kind) in found else "" for kind in kinds),
-         shown(over_seeds(gain[n]))) for n in names
-    ]  # fmt: skip
-    print_table("Selected how", ["loss", *kinds.values(), "test over validation"], listed)
-    both = [[np.mean(units[n, kind]) for n in names] for kind in ("test", "validation")]
-    overall = [
-        ("mean of the losses, interval over losses", shown(over_seeds([gain[n].mean() for n in names]))),
-        ("Kendall's tau of the two orders", f"{stats.kendalltau(*both).statistic:.2f}"),
-    ]
-    print_table("Test over validation", ["", "points"], overall)
-    validation_shares(cells(place / "records" / "shares", lambda r: (r["arena"], r["contestant"])))
-    named = {n: {label: over_seeds(units[n, k]) for k, label in kinds.items() if (n, k) in found} for n in names}
-    draw.lines({"": named}, place / "figure.png", "settings and epoch selected")
+    listed = [(n, *(shown(over_seeds(units[n, k])) if (n, k) in found else "" for k in kinds)) for n in names]
+    print_table("Test R@1 %, settings and epoch selected how", ["loss", *kinds], listed)
+    gains = {}
+    for budget, (tested, validated) in budgets.items():
+        gain = {n: np.subtract(units[n, tested], units[n, validated]) for n in names}
+        both = [[np.mean(units[n, kind]) for n in names] for kind in (tested, validated)]
+        rows = [(n, shown(over_seeds(gain[n]))) for n in names]
+        rows.append(("mean of the losses, interval over them", shown(over_seeds([gain[n].mean() for n in names]))))
+        rows.append(("Kendall's tau of the two orders", f"{stats.kendalltau(*both).statistic:.2f}"))
+        print_table(f"Selected on test over selected on validation, {budget}", ["loss", "points"], rows)
+        gains[budget] = {n: (100 * float(gain[n].mean()), 0.0) for n in names}
+    taus = validation_shares(cells(place / "records" / "shares", lambda r: (r["arena"], r["contestant"])))
+    flattered = {n: {budget: gains[budget][n] for budget in budgets} for n in names}
+    axes = [("budget of the search", "R@1 gained by selecting on test, points"),
+            ("training classes kept for validation", "Kendall's tau of validation and test orders")]  # fmt: skip
+    draw.two(flattered, taus, place / "figure.png", axes)
 
 
-def validation_shares(found: Mapping[Key, Sequence[Record]]) -> None:
+def validation_shares(found: Mapping[Key, Sequence[Record]]) -> dict[str, dict[str, tuple[float, float]]]:
     """How well the order on validation classes predicts the order on test, for each share of classes."""
-    table = []
+    table, lines = [], dict[str, dict[str, tuple[float, float]]]()
     for arena in sorted({arena for arena, _ in found}):
         rows = [sorted(own, key=lambda r: r["seed"]) for (a, _), own in found.items() if a == arena]
-        parts = {
-            part: np.array([[r[part]["recall@1"] for r in own] for own in rows]) for part in ("validation", "test")
-        }
-        taus = [stats.kendalltau(v, t).statistic for v, t in zip(parts["validation"].T, parts["test"].T, strict=True)]
-        mean = stats.kendalltau(parts["validation"].mean(1), parts["test"].mean(1)).statistic
-        table.append((f"{int(arena[-2:])} %", *(f"{100 * part.mean():.1f}" for part in parts.values()),
-                      f"{mean:.2f}", ", ".join(f"{tau:.2f}" for tau in taus)))  # fmt: skip
-    columns = ["share", "mean validation R@1 %", "mean test R@1 %", "Kendall's tau, means of seeds", "each seed"]
-    print_table("Shares of the training classes for validation", columns, table)
+        seen, asked = (
+            np.array([[r[part]["recall@1"] for r in own] for own in rows]) for part in ("validation", "test")
+        )
+        taus = {"means of the seeds": stats.kendalltau(seen.mean(1), asked.mean(1)).statistic}
+        taus |= {f"seed {s}": stats.kendalltau(seen[:, s], asked[:, s]).statistic for s in range(seen.shape[1])}
+        share = f"{int(arena[-2:])} %"
+        table.append((share, *(f"{100 * part.mean():.1f}" for part in (seen, asked)), *taus.values()))
+        for name, tau in taus.items():
+            lines.setdefault(name, {})[share] = (float(tau), 0.0)
+    print_table("Shares for validation", ["share", "validation R@1 %", "test R@1 %", *lines], table)
+    return lines
 
 
 def orders(place: Path) -> None:
@@ -220,9 +173,42 @@ def thesis_loss(place: Path) -> None:
     draw.lines({"": named}, place / "figure.png", "extras")
 
 
+def extras(place: Path) -> None:
+    """What language, mining, memory and direction add to a loss."""
+    found = cells(place / "records", lambda r: (r["contestant"],))
+    value, judged = intervals(found), pair_verdicts(scores_of(found))
+    base = {name: "multi_similarity" if name.startswith("m") else "proxy_anchor" for (name,) in found}
+    rows = [
+        (name, shown(value[(name,)]), "" if name == base[name] else verdict(judged, (name,), (base[name],)))
+        for (name,) in sorted(found, key=lambda key: (base[key[0]] != "proxy_anchor", -value[key][0]))
+    ]
+    print_table("Extras", ["contestant", "R@1 %", "against the loss alone"], rows)
+    words = {"": "alone", "+language": "language", "+mined_neighbours": "mining", "+memory1000": "memory"}
+    named = {
+        "proxy_anchor": {label: value[(f"proxy_anchor{extra}",)] for extra, label in words.items()},
+        "multi_similarity": {"alone": value[("multi_similarity",)], "direction": value[("ms_direction",)]},
+    }
+    draw.lines({"": named}, place / "figure.png", "extras")
+
+
+def cars(place: Path) -> None:
+    """Whether the order on birds holds on cars."""
+    folders = {"birds": RESULTS / "cub-tournament", "cars": place}
+    found = {title: cells(folder / "records", lambda r: (r["contestant"],)) for title, folder in folders.items()}
+    value = {title: intervals(own) for title, own in found.items()}
+    names = sorted((name for (name,) in found["cars"]), key=lambda n: -value["cars"][(n,)][0])
+    print_table("R@1 %", ["loss", *folders], [(n, *(shown(value[t][(n,)]) for t in folders)) for n in names])
+    judged = pair_verdicts(scores_of(found["cars"]))
+    pairs = [(a, b, verdict(judged, (a,), (b,))) for a, b in combinations(names, 2)]
+    print_table("Losses on cars", ["loss", "against", "verdict"], pairs)
+    tau = stats.kendalltau(*([value[t][(n,)][0] for n in names] for t in folders)).statistic
+    print_table("Agreement of the two orders", ["", "Kendall's tau"], [("birds, cars", f"{tau:.2f}")])
+    draw.lines({"": {n: {t: value[t][(n,)] for t in folders} for n in names}}, place / "figure.png", "test data")
+
+
 STUDIES = {
     "wrong-labels": wrong_labels, "dimensions": dimensions, "network": network, "selection": selection,
-    "small-and-large": orders, "thesis-loss": thesis_loss,
+    "small-and-large": orders, "thesis-loss": thesis_loss, "cub-extras": extras, "cars-tournament": cars,
 }  # fmt: skip
 
 

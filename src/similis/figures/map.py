@@ -49,7 +49,7 @@ def neighbour_plane(vectors: Tensor, seed: int = 0) -> Tensor:
     try:
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise MissingExtraError("scikit-learn", "dev") from error
+        raise MissingExtraError("scikit-learn", "sklearn") from error
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors.float().numpy())
     return torch.from_numpy(found)
