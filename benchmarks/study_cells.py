@@ -53,6 +53,12 @@ def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
     return "; ".join(words)
 
 
+def difference(judged: Sequence[PairVerdict], one: str, other: str) -> tuple[float, float]:
+    """One minus other on new classes, in points, and half of its simultaneous interval."""
+    pair = next(p for p in judged if p.target == "new classes" and {p.first, p.second} == {one, other})
+    return pair.difference if pair.first == one else -pair.difference, (pair.high - pair.low) / 2
+
+
 def shown(pair: tuple[float, float]) -> str:
     """Mean and half width."""
     return f"{pair[0]:.1f} ± {pair[1]:.1f}"

@@ -57,6 +57,22 @@ def two(left: Mapping[str, Line], right: Mapping[str, Line], path: Path, labels:
     save(figure, path)
 
 
+def differences(named: Line, path: Path, axis: str) -> None:
+    """One line for each name: a difference with its interval, and where none would be."""
+    figure = new_figure(7.0, 0.9 + 0.5 * len(named))
+    axes = figure.add_subplot()
+    means, halves = zip(*named.values(), strict=True)
+    places = range(len(named), 0, -1)
+    axes.axvline(0, color="0.6", linewidth=1)
+    axes.errorbar(means, places, xerr=halves, color=style(0)[0], marker="o", linestyle="none", capsize=3)
+    axes.set_yticks(places, named)
+    axes.set(xlabel=axis, ylim=(0.4, len(named) + 0.6))
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.tight_layout()
+    save(figure, path)
+
+
 def ranks(columns: Mapping[str, Sequence[str]], path: Path) -> None:
     """Contestants, best first, on each data set, joined by lines."""
     titles = list(columns)
