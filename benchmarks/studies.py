@@ -79,7 +79,23 @@ def dimensions(place: Path) -> None:
 
 def network(place: Path) -> None:
     """Whether the loss or the network changes more."""
-    found = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
+    width = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
+    names = {name for name, _ in width}
+    pixels = {
+        key: rows
+        for folder, size in (
+            (RESULTS / "cub-tournament" / "records", "96 pixels"),
+            (place / "records-cub", "128 pixels"),
+        )
+        for key, rows in cells(folder, lambda r, size=size: (r["contestant"], size)).items()
+        if key[0] in names
+    }
+    panels = {"Omniglot, from scratch": against_network(width), "CUB200-2011, pretrained": against_network(pixels)}
+    draw.lines(panels, place / "figure.png", "network")
+
+
+def against_network(found: Mapping[Key, Sequence[Record]]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Tables of losses against networks; the values of the cells by loss and network."""
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     names, nets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
     nets.sort(key=lambda net: value[names[0], net][0])
@@ -90,7 +106,7 @@ def network(place: Path) -> None:
     print_table("Loss or network", ["loss", *nets, "network"], rows)
     pairs = [(net, a, b, verdict(judged, (a, net), (b, net))) for net in nets for a, b in combinations(names, 2)]
     print_table("Losses on one network", ["network", "loss", "against", "verdict"], pairs)
-    draw.lines({"": {name: {net: value[name, net] for net in nets} for name in names}}, place / "figure.png", "network")
+    return {name: {net: value[name, net] for net in nets} for name in names}
 
 
 def selection(place: Path) -> None:
