@@ -11,21 +11,20 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from benchmarks import study_figures as draw
 from benchmarks.rounds import print_table
 from benchmarks.study_cells import (
     Key,
     Record,
-    by_seed,
     cells,
     difference,
+    each,
     intervals,
-    means_by,
     over_seeds,
     scores_of,
     shown,
+    tau,
     verdict,
 )
 from similis.study.sentences import pair_verdicts
@@ -37,7 +36,7 @@ PROXY = ("soft_triple", "proxy_anchor", "normface", "proxy_nca", "proxy_nca_pp",
 def wrong_labels(place: Path) -> None:
     """Who survives wrong labels."""
     shares = {"none": "0 %", "ten": "10 %", "thirty": "30 %"}
-    found = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
+    found = cells(place / "records", "contestant", "arena")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     names = list(dict.fromkeys(name for name, _ in found))
     rows = [
@@ -48,10 +47,10 @@ def wrong_labels(place: Path) -> None:
     print_table("Wrong labels", ["loss", "kind", *shares.values(), "30 % against none", "verdict"], rows)
     families = {kind: [n for n in names if (n in PROXY) == (kind == "proxy")] for kind in ("pair", "proxy")}
     lost = {
-        kind: np.mean([by_seed(found[n, "none"]) - by_seed(found[n, "thirty"]) for n in members], axis=0)
+        kind: np.mean([each(found[n, "none"]) - each(found[n, "thirty"]) for n in members], axis=0)
         for kind, members in families.items()
     }
-    losses = [(f"mean of the {kind} losses", shown(over_seeds(each))) for kind, each in lost.items()]
+    losses = [(f"mean of the {kind} losses", shown(over_seeds(points))) for kind, points in lost.items()]
     losses.append(("pair losses lose more by", shown(over_seeds(lost["pair"] - lost["proxy"]))))
     print_table("Points lost at 30 %, with the interval over seeds", ["", "points"], losses)
     named = {name: {label: value[name, arena] for arena, label in shares.items()} for name in names}
@@ -61,13 +60,13 @@ def wrong_labels(place: Path) -> None:
 def dimensions(place: Path) -> None:
     """How many dimensions, and whether one training serves all."""
     sizes = (64, 128, 512, 1024)
-    found = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
+    found = cells(place / "records", "contestant", "arena")
     names = list(dict.fromkeys(name for name, _ in found if "nested" not in name))
     panels: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     rows = []
     for name in names:
         nested = next(key for key in found if key[0].startswith(f"{name}+nested"))
-        apart = {str(d): over_seeds(by_seed(found[name, f"d{d}"])) for d in sizes}
+        apart = {str(d): over_seeds(each(found[name, f"d{d}"])) for d in sizes}
         both = [{str(d): over_seeds(r["test"][f"recall@1 of {d}"] for r in found[key]) for d in sizes}
                 for key in (nested, (name, "d1024"))]  # fmt: skip
         kinds = {"trained for each size": apart, "one nested training": both[0], "1,024 cut": both[1]}
@@ -79,16 +78,14 @@ def dimensions(place: Path) -> None:
 
 def network(place: Path) -> None:
     """Whether the loss or the network changes more."""
-    width = cells(place / "records", lambda r: (r["contestant"], r["arena"]))
+    width = cells(place / "records", "contestant", "arena")
     names = {name for name, _ in width}
+    folders = {"96 pixels": RESULTS / "cub-tournament" / "records", "128 pixels": place / "records-cub"}
     pixels = {
-        key: rows
-        for folder, size in (
-            (RESULTS / "cub-tournament" / "records", "96 pixels"),
-            (place / "records-cub", "128 pixels"),
-        )
-        for key, rows in cells(folder, lambda r, size=size: (r["contestant"], size)).items()
-        if key[0] in names
+        (name, size): rows
+        for size, folder in folders.items()
+        for (name,), rows in cells(folder, "contestant").items()
+        if name in names
     }
     panels = {"Omniglot, from scratch": against_network(width), "CUB200-2011, pretrained": against_network(pixels)}
     draw.lines(panels, place / "figure.png", "network")
@@ -114,21 +111,21 @@ def selection(place: Path) -> None:
     budgets = {"three trials": ("test", "validation"), "ten trials": ("test-ten", "validation-ten")}
     kinds = [kind for pair in budgets.values() for kind in pair] + ["folds"]
     found = {(name, kind): rows for kind in kinds
-             for (name,), rows in cells(place / "records" / kind, lambda r: (r["contestant"],)).items()}  # fmt: skip
-    units = {key: means_by(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
-    names = sorted({name for name, _ in found}, key=lambda n: -np.mean(units[n, "validation"]))
-    listed = [(n, *(shown(over_seeds(units[n, k])) if (n, k) in found else "" for k in kinds)) for n in names]
+             for (name,), rows in cells(place / "records" / kind, "contestant").items()}  # fmt: skip
+    units = {key: each(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
+    names = sorted({name for name, _ in found}, key=lambda n: -units[n, "validation"].mean())
+    listed = [(n, *(shown(over_seeds(units[n, kind])) for kind in kinds)) for n in names]
     print_table("Test R@1 %, settings and epoch selected how", ["loss", *kinds], listed)
     gains = {}
     for budget, (tested, validated) in budgets.items():
-        gain = {n: np.subtract(units[n, tested], units[n, validated]) for n in names}
-        both = [[np.mean(units[n, kind]) for n in names] for kind in (tested, validated)]
+        gain = {n: units[n, tested] - units[n, validated] for n in names}
+        both = [[units[n, kind].mean() for n in names] for kind in (tested, validated)]
         rows = [(n, shown(over_seeds(gain[n]))) for n in names]
         rows.append(("mean of the losses, interval over them", shown(over_seeds([gain[n].mean() for n in names]))))
-        rows.append(("Kendall's tau of the two orders", f"{stats.kendalltau(*both).statistic:.2f}"))
+        rows.append(("Kendall's tau of the two orders", f"{tau(*both):.2f}"))
         print_table(f"Selected on test over selected on validation, {budget}", ["loss", "points"], rows)
         gains[budget] = {n: (100 * float(gain[n].mean()), 0.0) for n in names}
-    taus = validation_shares(cells(place / "records" / "shares", lambda r: (r["arena"], r["contestant"])))
+    taus = validation_shares(cells(place / "records" / "shares", "arena", "contestant"))
     flattered = {n: {budget: gains[budget][n] for budget in budgets} for n in names}
     axes = [("budget of the search", "R@1 gained by selecting on test, points"),
             ("training classes kept for validation", "Kendall's tau of validation and test orders")]  # fmt: skip
@@ -139,28 +136,26 @@ def validation_shares(found: Mapping[Key, Sequence[Record]]) -> dict[str, dict[s
     """How well the order on validation classes predicts the order on test, for each share of classes."""
     table, lines = [], dict[str, dict[str, tuple[float, float]]]()
     for arena in sorted({arena for arena, _ in found}):
-        rows = [sorted(own, key=lambda r: r["seed"]) for (a, _), own in found.items() if a == arena]
-        seen, asked = (
-            np.array([[r[part]["recall@1"] for r in own] for own in rows]) for part in ("validation", "test")
-        )
-        taus = {"means of the seeds": stats.kendalltau(seen.mean(1), asked.mean(1)).statistic}
-        taus |= {f"seed {s}": stats.kendalltau(seen[:, s], asked[:, s]).statistic for s in range(seen.shape[1])}
+        rows = [own for (a, _), own in found.items() if a == arena]
+        seen, asked = (np.stack([each(own, split=split) for own in rows]) for split in ("validation", "test"))
+        taus = {"means of the seeds": tau(seen.mean(1), asked.mean(1))}
+        taus |= {f"seed {s}": tau(seen[:, s], asked[:, s]) for s in range(seen.shape[1])}
         share = f"{int(arena[-2:])} %"
         table.append((share, *(f"{100 * part.mean():.1f}" for part in (seen, asked)), *taus.values()))
-        for name, tau in taus.items():
-            lines.setdefault(name, {})[share] = (float(tau), 0.0)
+        for name, agreement in taus.items():
+            lines.setdefault(name, {})[share] = (agreement, 0.0)
     print_table("Shares for validation", ["share", "validation R@1 %", "test R@1 %", *lines], table)
     return lines
 
 
 def orders(place: Path) -> None:
     """Whether the order on small data holds on photos."""
-    emoji = cells(place / "records", lambda r: (r["arena"], r["contestant"]))
+    emoji = cells(place / "records", "arena", "contestant")
     nine = sorted({name for _, name in emoji})
     known = {"Omniglot": RESULTS / "omniglot-tournament", "CUB": RESULTS / "cub-tournament"}
     means: dict[str, dict[str, float]] = {}
     for title, folder in known.items():
-        value = intervals(cells(folder / "records", lambda r: (r["contestant"],)))
+        value = intervals(cells(folder / "records", "contestant"))
         means[title] = {name: value[(name,)][0] for name in nine}
     for arena in ("balanced", "random"):
         value = intervals({k: v for k, v in emoji.items() if k[0] == arena})
@@ -168,15 +163,15 @@ def orders(place: Path) -> None:
     titles = ["Omniglot", "emoji, balanced", "emoji, random", "CUB"]
     rows = [(name, *(means[t][name] for t in titles)) for name in sorted(nine, key=lambda n: -means["CUB"][n])]
     print_table("R@1 in per cent", ["loss", *titles], rows)
-    table = [(a, b, float(stats.kendalltau([means[a][n] for n in nine], [means[b][n] for n in nine]).statistic))
-             for a, b in combinations(titles, 2)]  # fmt: skip
+    listed = {title: [means[title][n] for n in nine] for title in titles}
+    table = [(a, b, tau(listed[a], listed[b])) for a, b in combinations(titles, 2)]
     print_table("Agreement of two orders", ["data", "data", "Kendall's tau"], table)
     draw.ranks({t: sorted(nine, key=lambda n: -means[t][n]) for t in titles}, place / "figure.png")
 
 
 def thesis_loss(place: Path) -> None:
     """Whether the thesis' own loss holds up."""
-    found = cells(place / "records", lambda r: (r["contestant"],))
+    found = cells(place / "records", "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     rows = [
         (name, shown(value[(name,)]), "" if name == "proxy_anchor" else verdict(judged, (name,), ("proxy_anchor",)))
@@ -192,34 +187,36 @@ def thesis_loss(place: Path) -> None:
 
 def extras(place: Path) -> None:
     """What language, mining, memory and direction add to a loss."""
-    found = cells(place / "records", lambda r: (r["contestant"],))
+    found = cells(place / "records", "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
-    base = {name: "multi_similarity" if name.startswith("m") else "proxy_anchor" for (name,) in found}
+    pairs = {
+        "proxy_anchor, language guidance": ("proxy_anchor+language", "proxy_anchor"),
+        "proxy_anchor, offline mining": ("proxy_anchor+mined_neighbours", "proxy_anchor"),
+        "proxy_anchor, memory": ("proxy_anchor+memory1000", "proxy_anchor"),
+        "multi_similarity, direction": ("ms_direction", "multi_similarity"),
+    }
+    alone = dict(pairs.values())
     rows = [
-        (name, shown(value[(name,)]), "" if name == base[name] else verdict(judged, (name,), (base[name],)))
-        for (name,) in sorted(found, key=lambda key: (base[key[0]] != "proxy_anchor", -value[key][0]))
+        (name, shown(value[(name,)]), verdict(judged, (name,), (alone[name],)) if name in alone else "")
+        for (name,) in sorted(found, key=lambda key: (alone.get(key[0], key[0]) != "proxy_anchor", -value[key][0]))
     ]
     print_table("Extras", ["contestant", "R@1 %", "against the loss alone"], rows)
-    words = {"+language": "proxy_anchor, language guidance", "+mined_neighbours": "proxy_anchor, offline mining",
-             "+memory1000": "proxy_anchor, memory"}  # fmt: skip
-    pairs = {label: (f"proxy_anchor{extra}", "proxy_anchor") for extra, label in words.items()}
-    pairs["multi_similarity, direction"] = ("ms_direction", "multi_similarity")
-    gained = {label: difference(judged, *pair) for label, pair in pairs.items()}
+    gained = {label: difference(judged, (name,), (base,))[0] for label, (name, base) in pairs.items()}
     draw.differences(gained, place / "figure.png", "R@1 gained over the loss alone, points (95 %, new classes)")
 
 
 def cars(place: Path) -> None:
     """Whether the order on birds holds on cars."""
     folders = {"birds": RESULTS / "cub-tournament", "cars": place}
-    found = {title: cells(folder / "records", lambda r: (r["contestant"],)) for title, folder in folders.items()}
+    found = {title: cells(folder / "records", "contestant") for title, folder in folders.items()}
     value = {title: intervals(own) for title, own in found.items()}
     names = sorted((name for (name,) in found["cars"]), key=lambda n: -value["cars"][(n,)][0])
     print_table("R@1 %", ["loss", *folders], [(n, *(shown(value[t][(n,)]) for t in folders)) for n in names])
     judged = pair_verdicts(scores_of(found["cars"]))
     pairs = [(a, b, verdict(judged, (a,), (b,))) for a, b in combinations(names, 2)]
     print_table("Losses on cars", ["loss", "against", "verdict"], pairs)
-    tau = stats.kendalltau(*([value[t][(n,)][0] for n in names] for t in folders)).statistic
-    print_table("Agreement of the two orders", ["", "Kendall's tau"], [("birds, cars", f"{tau:.2f}")])
+    agreement = tau(*([value[t][(n,)][0] for n in names] for t in folders))
+    print_table("Agreement of the two orders", ["", "Kendall's tau"], [("birds, cars", f"{agreement:.2f}")])
     draw.lines({"": {n: {t: value[t][(n,)] for t in folders} for n in names}}, place / "figure.png", "test data")
 
 

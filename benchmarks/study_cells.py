@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,17 @@ from similis.study.components import Scores
 from similis.study.records import Records
 from similis.study.sentences import PairVerdict
 from similis.study.table import own_intervals, recall
+from similis.study.verdicts import TARGETS, Target
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]
 
 
-def cells(place: Path, key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    """Final records by key, in the order of their names."""
+def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
+    """Final records by these of their values, in the order of their names."""
     found: dict[Key, list[Record]] = {}
     for record in Records(place).all("final"):
-        found.setdefault(key(record), []).append(record)
+        found.setdefault(tuple(record[part] for part in parts), []).append(record)
     return found
 
 
@@ -43,20 +44,21 @@ def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, f
 
 def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
     """The difference of two cells on both targets, corrected for all pairs of the study."""
-    a, b = " ".join(one), " ".join(other)
     words = []
-    for pair in judged:
-        if {pair.first, pair.second} == {a, b}:
-            points = pair.difference if pair.first == a else -pair.difference
-            told = ", not told apart" if pair.verdict == "not told apart" else ""
-            words.append(f"{points:+.1f} ± {(pair.high - pair.low) / 2:.1f} on {pair.target}{told}")
+    for target in TARGETS:
+        (points, half), told_apart = difference(judged, one, other, target)
+        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if told_apart else ", not told apart"))
     return "; ".join(words)
 
 
-def difference(judged: Sequence[PairVerdict], one: str, other: str) -> tuple[float, float]:
-    """One minus other on new classes, in points, and half of its simultaneous interval."""
-    pair = next(p for p in judged if p.target == "new classes" and {p.first, p.second} == {one, other})
-    return pair.difference if pair.first == one else -pair.difference, (pair.high - pair.low) / 2
+def difference(
+    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "new classes"
+) -> tuple[tuple[float, float], bool]:
+    """One minus other in points with half of its simultaneous interval, and whether they are told apart."""
+    a, b = " ".join(one), " ".join(other)
+    pair = next(p for p in judged if p.target == target and {p.first, p.second} == {a, b})
+    points = pair.difference if pair.first == a else -pair.difference
+    return (points, (pair.high - pair.low) / 2), pair.verdict != "not told apart"
 
 
 def shown(pair: tuple[float, float]) -> str:
@@ -70,12 +72,11 @@ def over_seeds(values: Iterable[float]) -> tuple[float, float]:
     return float(x.mean()), float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
 
 
-def by_seed(rows: Sequence[Record]) -> np.ndarray:
-    """Test R@1 of each seed."""
-    return np.array([r["test"]["recall@1"] for r in sorted(rows, key=lambda r: r["seed"])])
+def each(rows: Sequence[Record], part: str = "seed", split: str = "test") -> np.ndarray:
+    """R@1 of each seed, or of each fold."""
+    return np.array([r[split]["recall@1"] for r in sorted(rows, key=lambda r: r[part])])
 
 
-def means_by(rows: Sequence[Record], part: str) -> list[float]:
-    """Test R@1 of each seed, or of each fold."""
-    numbers = sorted({r[part] for r in rows})
-    return [float(np.mean([r["test"]["recall@1"] for r in rows if r[part] == n])) for n in numbers]
+def tau(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray) -> float:
+    """Kendall's tau of two orders."""
+    return float(stats.kendalltau(one, other).statistic)

@@ -67,8 +67,7 @@ def differences(named: Line, path: Path, axis: str) -> None:
     axes.errorbar(means, places, xerr=halves, color=style(0)[0], marker="o", linestyle="none", capsize=3)
     axes.set_yticks(places, named)
     axes.set(xlabel=axis, ylim=(0.4, len(named) + 0.6))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     save(figure, path)
 
@@ -88,8 +87,7 @@ def ranks(columns: Mapping[str, Sequence[str]], path: Path) -> None:
     axes.set_xticks(range(len(titles)), titles)
     axes.set(xlim=(-1.0, len(titles)), ylim=(len(first) + 0.5, 0.5), ylabel="rank by mean R@1")
     axes.set_yticks(range(1, len(first) + 1))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     save(figure, path)
 

@@ -22,13 +22,9 @@ from similis.model.text import (
     similarity_of_names,
 )
 from similis.values import DataError, MissingExtraError, UserError
+from tests.model.letters import by_letters
 
 NAMES = ["001.Black_footed_Albatross", "Audi_A5 Coupe 2012", "emoji"]
-
-
-def by_letters(texts):
-    """An encoder for tests: how often each letter occurs."""
-    return torch.tensor([[float(text.lower().count(chr(97 + n))) for n in range(26)] for text in texts])
 
 
 def made():

@@ -14,6 +14,7 @@ from similis.run.parts import build_objective, open_source
 from similis.training.checkpoint import read_tensors
 from similis.training.folder import RunFolder
 from similis.values import Embedded, UserError
+from tests.model.letters import by_letters
 from tests.run.small import ran, remains, small
 
 
@@ -175,11 +176,6 @@ def test_every_part_of_a_specification_changes_the_weights_and_repeats(changes, 
     assert remains(ran(tmp_path / "b", **changes).folder) == remains(result.folder)
     weights = [read_tensors(r.folder / "model.safetensors")[0] for r in (first, result)]
     assert any(not torch.equal(weights[1][key], value) for key, value in weights[0].items() if key in weights[1])
-
-
-def by_letters(texts):
-    """An encoder of class names: how often each letter and digit occurs."""
-    return torch.tensor([[float(text.count(c)) for c in "abcdefghijklmnopqrstuvwxyz0123456789"] for text in texts])
 
 
 def words(names, path, template="a photo of a {}"):

@@ -67,8 +67,8 @@ def told(record: dict[str, Any]) -> None:
     """One line for a finished search or final run."""
     from similis.cli.screen import console
 
-    if isinstance(record.get("diverged"), str):
-        console().print(f"lost  {record['name']}  {record['diverged']}", markup=False, soft_wrap=True)
+    if "lost" in record:
+        console().print(f"lost  {record['name']}  {record['lost']}", markup=False, soft_wrap=True)
         return
     value = record.get("test", {}).get("recall@1", record.get("value"))
     number = "" if value is None else f"  {'test' if 'test' in record else 'validation'} R@1 {100 * value:.2f} %"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from similis.data.draws import generator_of
@@ -42,5 +43,5 @@ def with_wrong_labels(manifest: Manifest, rows: Tensor, share: float, *, seed: i
     chosen = generator.permutation(rows.numpy())[: round(share * len(rows))]
     steps = generator.integers(1, max(2, len(classes)), len(chosen))  # 1 to C - 1 places on: never its own class
     labels[chosen] = classes[(np.searchsorted(classes, labels[chosen]) + steps) % len(classes)]
-    names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
+    names = manifest.classes(torch.arange(len(manifest)))
     return manifest.replaced({"label": labels.tolist(), "class_name": [names[label] for label in labels.tolist()]})

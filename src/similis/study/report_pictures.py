@@ -150,8 +150,8 @@ def name_and_photo(table: FairTable, folder: Folder, place: int) -> tuple[str, A
     try:
         held = table.terms.held
         manifest = open_data(held["data.source"], root=folder.data_root, allow_counts=held["data.allow_counts"])
-        row = int((manifest.labels == label).nonzero()[0])
-        name = manifest.class_names[label] if label < len(manifest.class_names) else str(label)
-        return str(name)[:28], resized(prepare(manifest.read_bytes(row), resize=PHOTO_SIDE), PHOTO_SIDE, "bilinear")
+        first = (manifest.labels == label).nonzero()[0]
+        photo = prepare(manifest.read_bytes(int(first)), resize=PHOTO_SIDE)
+        return manifest.classes(first)[label][:28], resized(photo, PHOTO_SIDE, "bilinear")
     except SimilisError:
         return f"class {label}", None

@@ -17,6 +17,8 @@ from similis.study.spaces import space_of
 from similis.study.trials import below_median, importances, open_study, resumed, tell
 from similis.values import DivergedError
 
+UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # in the place of a trial where the budget is 0
+
 
 class PrunedError(Exception):
     """A trial is below the median of those before it; its run is left where it stands."""
@@ -56,13 +58,11 @@ class Reporter(Meter):
         trial: Optuna's; None reports nothing.
         search: whether to prune, after how many trials, and the epochs of a fold.
         folds: that a trial goes through.
-        batch_size: of the steps.
     """
 
-    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1, batch_size: int = 1) -> None:
+    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1) -> None:
         super().__init__()
-        self.batch_size = batch_size
-        self.samples = 0  # that a whole run of the fold sees
+        self.steps = 0  # of a whole run of the fold
         self.trial = trial
         self.search = search
         self.folds = folds
@@ -70,7 +70,7 @@ class Reporter(Meter):
 
     def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
         """Note the length of the run."""
-        self.samples = epochs * steps * self.batch_size
+        self.steps = epochs * steps
 
     def validated(self, epoch: int, value: float, best: float) -> None:
         """Report an epoch; one that was reported before a crash stays as it is."""
@@ -119,14 +119,14 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
         trials = [measured(case, {}, f"trial-{case.title}-preset")]
     if space and plan.search.trials > 1:
         trials, importance = optimised(case, space, trials[0])
-    best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=None)
+    best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
         "contestant": case.title,
-        "settings": best["settings"] if best else {},
-        "chosen": best["name"] if best else None,
-        "value": best["value"] if best else None,
+        "settings": best["settings"],
+        "chosen": best["name"],
+        "value": best["value"],
         "preset": contestant.start,
-        "preset_value": trials[0]["value"] if trials else None,
+        "preset_value": (trials or [UNTRIED])[0]["value"],
         "trials": len(trials),
         "pruned": sum(trial["state"] == "pruned" for trial in trials),
         "diverged": sum(trial["state"] == "diverged" for trial in trials),
@@ -177,14 +177,15 @@ def measured(
     known = place.records.read(name)
     if known is not None:
         return known
-    meter = Reporter(trial, plan.search, len(plan.folds), plan.terms.training.batch_size)
+    meter = Reporter(trial, plan.search, len(plan.folds))
+    specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
         place.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
     mining: dict[str, float] = {}
     try:
-        for fold in plan.folds:
-            result = run(trial_spec(plan, case.contestant, settings, fold), place.machine, meter)
+        for spec in specs:
+            result = run(spec, place.machine, meter)
             runs.append(result_record(result))
             meter.finished.append(result.validation.get("recall@1", 0.0))
             mining = {key: value + mining.get(key, 0.0) for key, value in result.cost.items()}
@@ -192,7 +193,7 @@ def measured(
     except PrunedError:
         outcome = pruned(meter, runs, per_epoch)
     except DivergedError:
-        outcome = diverged(meter)
+        outcome = diverged(meter.steps * specs[0].training.batch_size, len(specs))
     record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
     return place.records.write(name, record)
 
@@ -210,11 +211,11 @@ def complete(runs: list[Record]) -> Record:
     }
 
 
-def diverged(meter: Reporter) -> Record:
+def diverged(samples: int, folds: int) -> Record:
     """What a trial says whose vectors are not finite: worth nothing, at the price of a whole trial."""
+    each = [samples] * folds
     return {
-        "state": "diverged", "value": 0.0, "history": [], "samples": meter.samples * meter.folds,
-        "fold_samples": [meter.samples] * meter.folds, "addresses": [],
+        "state": "diverged", "value": 0.0, "history": [], "samples": sum(each), "fold_samples": each, "addresses": [],
     }  # fmt: skip
 
 

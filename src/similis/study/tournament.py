@@ -83,11 +83,11 @@ def run_tournament(
         hands.map(Search(folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        lost = [record for record in hands.map(Final(folder), waiting) if "diverged" in record]
+        lost = [record for record in hands.map(Final(folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
             f"{len(lost)} of {len(waiting)} final runs diverged, the others are done: "
-            + "; ".join(f"{record['name']}: {record['diverged']}" for record in lost)
+            + "; ".join(f"{record['name']}: {record['lost']}" for record in lost)
             + ". `similis tournament report` shows what is there; give these losses other options or a lower rate"
         )
     return folder
@@ -152,7 +152,7 @@ class Final:
             try:
                 result = run(spec, place.machine, meter)
             except DivergedError as error:
-                return {"name": job.name, "diverged": str(error)}
+                return {"name": job.name, "lost": str(error)}
             around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
             record = {
                 "contestant": job.contestant,
