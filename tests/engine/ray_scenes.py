@@ -71,15 +71,26 @@ def lost_node(folder: str) -> None:
     work = [(folder, n) for n in range(24)]
     home = ray.get_runtime_context().get_node_id()  # the node that this process hangs on
     victim = next(node for node in nodes if node.node_id != home)
-    threading.Thread(target=remove_when_busy, args=(cluster, victim, Path(folder)), daemon=True).start()
+    remover = threading.Thread(target=remove_when_busy, args=(cluster, victim, Path(folder)), daemon=True)
+    remover.start()
     found = ray_map(slow_square, work, retries=10)
     assert found == [n * n for n in range(24)], found
     calls = [len((Path(folder) / str(n)).read_text()) for n in range(24)]
     assert all(c >= 1 for c in calls)
     assert sum(calls) <= 24 + 3, calls  # at most what the lost node was doing ran again
-    assert len([node for node in ray.nodes() if node["Alive"]]) == 2
+    remover.join(300)
+    # the cluster misses a node some heartbeats after it is gone
+    wait_until(lambda: len([node for node in ray.nodes() if node["Alive"]]) == 2, 300, "the lost node counts as dead")
     ray.shutdown()
     cluster.shutdown()
+
+
+def wait_until(condition, seconds: float, what: str) -> None:
+    """Wait for a condition, up to a deadline."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not within {seconds:g} s: {what}"
+        time.sleep(0.2)
 
 
 def remove_when_busy(cluster, node, folder: Path) -> None:
