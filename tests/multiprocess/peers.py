@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from similis.engine.ranks import RankError, Ranks
-from similis.objective.joining import joined
+from similis.objective.context import distributed
 from similis.registry import losses
 from tests.multiprocess.work import batch, network, objective
 from tests.proof import CLASSES, DIM
@@ -70,7 +70,7 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     if kind == "similis":
         made = objective(name, next(f for f in losses.get(name).forms if f in ("default", "cosine")), 0, torch.float64)
         learned = list(made.parameters())
-        with joined(communicator):
+        with distributed(communicator):
             value = made(net(inputs), labels)
     elif kind == "clip":
         scale = nn.Parameter(torch.tensor(3.0, dtype=torch.float64))
@@ -149,7 +149,7 @@ Each row compares with the same library's own loss in one process on all twelve:
 of the reported value, the gradient of the model, and the gradient of what the loss learns (averaged over
 processes, as `DistributedDataParallel` around the loss does). *exact*: within 1e-10.
 
-`similis`: inside `joined(communicator)`. `pml`: pytorch-metric-learning 2.9.0 with its
+`similis`: inside `distributed(communicator)`. `pml`: pytorch-metric-learning 2.9.0 with its
 `DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the
 wrapper. `clip`: the loss of open_clip 3.3.0. A kind that cannot gather parts of different size ends with an
 error of gloo; that was tried with its first loss. Written by `python -m tests.multiprocess.peers`.

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from similis.objective import all_triplets as module
-from similis.objective.all_triplets import all_triplets
+from similis.objective.all_triplets import hinge_over_triplets
 from similis.objective.compare import compare
+from similis.objective.context import dense, tiles
 from similis.objective.distances import GEOMETRIES
 from similis.objective.losses.triplet import triplet
 from similis.objective.references import Block, batch_references
-from similis.objective.tiling import dense, tiles
 from tests.batches import random_batch
 from tests.contracts.contracts import assert_same, results
 
@@ -57,7 +57,7 @@ def test_the_whole_cube_says_the_same(geometry, few, what, monkeypatch):
                 given, references = cases(x, labels, what)
                 with context:
                     p = compare(x, given, references, sphere=geometry != "euclid2")
-                    value, number, active = all_triplets(p, geometry, margin)
+                    value, number, active = hinge_over_triplets(p, geometry, margin)
                     want, all_of_them, above = brute(p, geometry, margin)
                 assert torch.allclose(value, want, atol=1e-10)
                 assert torch.equal(number, all_of_them)
@@ -74,7 +74,7 @@ def test_a_triplet_at_the_kink_has_value_and_slope_zero():
     x = torch.tensor([[0.0], [1.0], [3.0]], requires_grad=True)  # 1 - 9 + 8 and 1 - 4 + 3
     for margin, where in ((8.0, 0), (3.0, 1)):
         p = compare(x, torch.tensor([0, 0, 1]), sphere=False)
-        value, _, active = all_triplets(p, "euclid2", margin)
+        value, _, active = hinge_over_triplets(p, "euclid2", margin)
         assert value[where] == 0
         assert active[where] == 0
         (gradient,) = torch.autograd.grad(value[where], x)
@@ -86,7 +86,7 @@ def test_the_gradient_is_made_of_whole_numbers():
     x, labels = random_batch(0)
     rows = torch.nn.functional.normalize(x).requires_grad_()
     with tiles(3, 4):
-        value, _, active = all_triplets(compare(rows, labels, sphere=True), "cosine", 0.2)
+        value, _, active = hinge_over_triplets(compare(rows, labels, sphere=True), "cosine", 0.2)
     s = (rows @ rows.T).detach().requires_grad_()
     far = -s
     same = labels[:, None] == labels

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.losses import exponent
+from similis.objective.context import tiles
 from similis.objective.module import loss
-from similis.objective.tiling import tiles
 from similis.registry import losses
 
 DIM = 16

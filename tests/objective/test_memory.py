@@ -7,10 +7,10 @@ import io
 import pytest
 import torch
 
+from similis.objective.context import dense, tiles
 from similis.objective.memory import WithMemory
 from similis.objective.module import loss
 from similis.objective.references import Block, batch_references
-from similis.objective.tiling import dense, tiles
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import B_LABELS, B, circle, random_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from similis.objective.joining import Joint
+from similis.objective.context import Partition
 from similis.objective.mining import each_row, own_tuples, row_by_row
 from similis.registry import miners
 from similis.values import Pairs, Triplets
@@ -14,7 +14,7 @@ class Second:
     rank, world = 1, 3
 
 
-JOINT = Joint(Second(), (2, 3, 1))
+JOINT = Partition(Second(), (2, 3, 1))
 
 
 def test_tuples_of_own_anchors_are_kept_and_renumbered():

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.joining import Joint, joined
+from similis.objective.context import Partition, distributed, tiles
 from similis.objective.module import loss
-from similis.objective.passing import Passed, Visit, chunked, hits, order_of
-from similis.objective.store import Store
-from similis.objective.tiling import tiles
+from similis.objective.passing import Passed, chunked, hits, order_of
+from similis.objective.tile_reader import GradientBuffer, read_in_tiles
 from similis.registry import losses
 
 
@@ -45,13 +44,18 @@ LABELS = torch.tensor([3, 1, 2, 2, 0, 7, 7, 5])
 
 
 def test_each_process_reads_its_rows_in_the_order_of_their_labels():
-    joint = Joint(Middle(), (3, 0, 5))
+    joint = Partition(Middle(), (3, 0, 5))
     assert order_of(joint, LABELS, torch.device("cpu")).tolist() == [1, 2, 0, 4, 3, 7, 5, 6]
     assert order_of(joint, None, torch.device("cpu")).tolist() == list(range(8))
 
 
 def test_stretches_end_with_their_process():
-    passed = Passed(Store(torch.zeros(0, 2), sphere=False), Joint(Middle(), (3, 0, 5)), LABELS, 2)
+    passed = Passed(
+        read_in_tiles(torch.zeros(0, 2), sphere=False),
+        joint := Partition(Middle(), (3, 0, 5)),
+        order_of(joint, LABELS, torch.device("cpu")),
+        2,
+    )
     found = [(one.owner, one.first, one.last, one.place.start, one.place.stop) for one in passed.stretches()]
     assert found == [(0, 0, 2, 0, 2), (0, 2, 3, 2, 3), (2, 0, 2, 3, 5), (2, 2, 4, 5, 7), (2, 4, 5, 7, 8)]
     assert torch.equal(passed.order[passed.places], torch.arange(8))
@@ -67,13 +71,14 @@ def test_wanted_rows_are_found_in_a_stretch():
 
 def test_a_visit_brings_numbers_and_gathers_a_gradient():
     rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    visit = Visit(rows, torch.tensor([7, 5]), trained=True)
-    assert visit.wants_gradient
+    passed = Passed(read_in_tiles(rows, sphere=False), Partition(Middle(), (0, 2, 0)), torch.tensor([7, 5]), 2)
+    visit = passed.visit(rows, slice(0, 2))
+    assert visit.order.tolist() == [7, 5]
     assert torch.equal(visit.tile(1, 2), rows[1:])
-    visit.add(0, 1, torch.tensor([[2.0]]), torch.tensor([[1.0, -1.0]]))
-    visit.add_scaled(1, 2, torch.tensor([10.0]))
-    assert visit.finished().tolist() == [[2.0, -2.0], [30.0, 40.0]]
-    assert not Visit(rows, torch.tensor([7, 5]), trained=False).wants_gradient
+    buffer = GradientBuffer(visit)
+    buffer.add(0, 1, torch.tensor([[2.0]]), torch.tensor([[1.0, -1.0]]))
+    buffer.add_scaled(1, 2, torch.tensor([10.0]))
+    assert buffer.total().tolist() == [[2.0, -2.0], [30.0, 40.0]]
 
 
 @pytest.mark.parametrize("name", [e.name for e in losses if e.family not in ("proxy", "classification")])
@@ -83,7 +88,7 @@ def test_a_group_of_one_has_the_loss_of_one(name):
     labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3])[torch.randperm(12, generator=generator)]
     made = loss(name, num_classes=4, dim=5, **next(iter(losses.get(name).forms.values()))).double()
     want = made(x, labels)
-    with joined(Alone(), streamed=True), tiles(4, 5):
+    with distributed(Alone(), ring=True), tiles(4, 5):
         got = made(x, labels)
     assert float((got - want).detach().abs()) < 1e-12 * max(1.0, float(want.detach().abs()))
     first, second = (torch.autograd.grad(value, x)[0] for value in (got, want))
@@ -93,8 +98,8 @@ def test_a_group_of_one_has_the_loss_of_one(name):
 def test_single_rows_and_their_gradients():
     x = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     labels, index = torch.tensor([2, 0, 1, 1, 0, 2]), torch.tensor([[5, 0], [3, 3]])
-    own = Store(x, sphere=True, order=labels.argsort(stable=True))
-    passed = Passed(own, Joint(Alone(), (6,)), labels, 4)
+    own = read_in_tiles(x, sphere=True, order=labels.argsort(stable=True))
+    passed = Passed(own, Partition(Alone(), (6,)), labels.argsort(stable=True), 4)
     unit = x / x.norm(dim=1, keepdim=True)
     weights = torch.randn(2, 2, 3, dtype=torch.float64)
     similar, squares = passed.met(own, torch.tensor([0, 1, 2]), torch.tensor([4, 4, 1]))

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from similis.objective.compare import compare_classes_to
+from similis.objective.context import Tiling, tiles
 from similis.objective.plan import Span
 from similis.objective.reductions import total
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tile import Ask
 from similis.objective.tiled import tiled
-from similis.objective.tiling import Tiling, tiles
 from tests.batches import random_batch
 
 

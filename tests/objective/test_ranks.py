@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from similis.objective.compare import compare
+from similis.objective.context import tiles
 from similis.objective.ranks import soft_ranks
-from similis.objective.tiling import tiles
 from tests.batches import random_batch
 
 

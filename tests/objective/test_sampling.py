@@ -7,11 +7,10 @@ from itertools import combinations
 import pytest
 import torch
 
-from similis.objective.joining import joined
+from similis.objective.context import distributed, tiles
 from similis.objective.module import loss
 from similis.objective.sampling import SampledClasses, classes_of, draw_others
 from similis.objective.sharding import shard
-from similis.objective.tiling import tiles
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_learned
@@ -213,7 +212,7 @@ def test_refusals():
             SampledClasses(made, share)
     with pytest.raises(UserError, match="labels run from 2 to 7"):
         SampledClasses(made, 0.5)(samples(), LABELS + 2)
-    with joined(Second()), pytest.raises(UserError, match="cannot be averaged"):  # type: ignore[arg-type]
+    with distributed(Second()), pytest.raises(UserError, match="cannot be averaged"):  # type: ignore[arg-type]
         SampledClasses(made, 0.5, sparse=True)(samples(), LABELS)
-    with pytest.raises(UserError, match="inside joined"):
+    with pytest.raises(UserError, match="inside distributed"):
         SampledClasses(shard(made, Second()), 0.5)(samples(), LABELS)  # type: ignore[arg-type]

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from similis.objective.compare import compare
+from similis.objective.context import dense, tiles
 from similis.objective.module import loss
 from similis.objective.reductions import lse, top, total
-from similis.objective.tiling import dense, tiles
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_batch

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from similis.objective.compare import compare, compare_to_classes
+from similis.objective.context import dense, tiles
 from similis.objective.reductions import lse, total
 from similis.objective.references import Block, batch_references
 from similis.objective.tiled import TiledComparison, in_tiles
-from similis.objective.tiling import dense, tiles
 from tests.batches import random_batch
 
 

@@ -6,43 +6,42 @@ import pytest
 import torch
 
 from similis.objective.compare import compare
+from similis.objective.context import Tiling, dense, tiles
 from similis.objective.tiled import TiledComparison
-from similis.objective.tiling import DENSE_LIMIT, TILE_SIZE, Tiling, dense, streams, tiles, tiling_of
+from similis.objective.tiling import DENSE_LIMIT, TILE_SIZE, choose_tiling
 
 
 def test_the_rule():
     side = int(DENSE_LIMIT**0.5)
-    assert tiling_of(side, side) is None
-    large = tiling_of(side + 1, side)
+    assert choose_tiling(side, side) is None
+    large = choose_tiling(side + 1, side)
     assert large is not None
     assert large.rows * large.columns <= TILE_SIZE
-    assert tiling_of(256, 1_000_000) is not None
-    assert tiling_of(side // 2, side // 2, depth=5) is None
-    assert tiling_of(side // 2, side // 2, depth=65) is not None
-    assert tiling_of(3, 2, depth=1) is None
+    assert choose_tiling(256, 1_000_000) is not None
+    assert choose_tiling(side // 2, side // 2, depth=5) is None
+    assert choose_tiling(side // 2, side // 2, depth=65) is not None
+    assert choose_tiling(3, 2, depth=1) is None
 
 
 def test_depth_makes_tiles_smaller():
     for depth in (2, 7, 1000):
         for tiling in (Tiling(512, 512), Tiling(256, 1024)):
-            small = tiling.shared(depth)
+            small = tiling.divide(depth)
             assert small.rows * small.columns * depth <= 1.5 * tiling.rows * tiling.columns
-    assert Tiling(3, 4).shared(1) == Tiling(3, 4)
-    assert Tiling(3, 4).shared(10**6) == Tiling(1, 1)
+    assert Tiling(3, 4).divide(1) == Tiling(3, 4)
+    assert Tiling(3, 4).divide(10**6) == Tiling(1, 1)
 
 
 def test_what_is_asked_for_holds_inside_and_ends_with_it():
     with tiles(3, 4):
-        assert tiling_of(2, 2) == Tiling(3, 4)
+        assert choose_tiling(2, 2) == Tiling(3, 4)
         with dense():
-            assert tiling_of(10**6, 10**6) is None
-            assert not streams()
-        assert tiling_of(2, 2) == Tiling(3, 4)
-        assert streams()
-    assert tiling_of(2, 2) is None
+            assert choose_tiling(10**6, 10**6) is None
+        assert choose_tiling(2, 2) == Tiling(3, 4)
+    assert choose_tiling(2, 2) is None
     with pytest.raises(ZeroDivisionError), tiles(1, 1):
         _ = 1 / 0
-    assert tiling_of(2, 2) is None
+    assert choose_tiling(2, 2) is None
 
 
 def test_the_rule_decides_which_comparison_is_built():

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from similis.objective.compare import compare_to_classes
+from similis.objective.context import current_context, dense, tiles, use_context
 from similis.objective.reductions import count, lse, top, total
-from similis.objective.tiling import dense, tiles
-from similis.objective.weights import class_weights_here, weighted_classes
 from similis.values import UserError
 
 X = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -29,7 +28,7 @@ def test_a_weight_is_a_number_of_copies(back_end):
         )
 
     with back_end():
-        with weighted_classes(WEIGHTS):
+        with use_context(replace(current_context(), class_weights=WEIGHTS)):
             got = asked(compare_to_classes(X, LABELS, W, sphere=False), W)
         want = asked(compare_to_classes(X, LABELS, W[AGAIN], sphere=False), W[AGAIN])
     for a, b in zip(got, want, strict=True):
@@ -48,9 +47,9 @@ def test_means_of_rows_and_columns_go_by_weight():
 
 
 def test_the_nearest_are_refused_and_the_context_ends():
-    with weighted_classes(WEIGHTS):
+    with use_context(replace(current_context(), class_weights=WEIGHTS)):
         p = compare_to_classes(X, LABELS, W, sphere=False)
-        assert class_weights_here() is WEIGHTS
+        assert current_context().class_weights is WEIGHTS
         with pytest.raises(UserError, match="nearest of all classes"):
             p.neg(lambda t: top(t.s))
-    assert class_weights_here() is None
+    assert current_context().class_weights is None

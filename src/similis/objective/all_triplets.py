@@ -9,20 +9,25 @@ differentiated through the sort.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import relu
 
 from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, products
 from similis.objective.plan import Plan, Span
-from similis.objective.reductions import INF, Term
-from similis.objective.store import refuse_second_derivative, taken
-from similis.objective.tile import Ask
+from similis.objective.reductions import INF, Term, count, total
+from similis.objective.tile import Ask, Tile
 from similis.objective.tile_distance import TileDistance
+from similis.objective.tile_reader import TileReader
 from similis.objective.tiled import in_tiles
+from similis.objective.tiled_function import Buffers, Computed, Gradients, Outer, run_tiled
+
+Excess = Callable[[Likeness, Likeness, Tensor | None], Tensor]
 
 FEW = 12  # positives that are compared one by one; a search in a sorted list costs as much
 STRIP = 2**20  # distances held at a time: rows of a strip times all columns
@@ -46,7 +51,30 @@ class Part(NamedTuple):
     negative: Tensor  # (r, band)
 
 
-def all_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hinges:
+def over_triplets(p: Comparison, excess: Excess, *, directed: bool) -> Hinges:
+    """Any function of a triplet, summed over all triplets of each anchor: time and memory r M n.
+
+    Args:
+        p: anchors and references.
+        excess: (anchor with positive, anchor with negative, product of both if ``directed``) -> values.
+        directed: whether the function needs the product of positive and negative.
+    """
+    index, real = p.positives()
+    near = p.at(index)
+    norms = () if near.norms is None else (near.norms,)
+
+    def every_triplet(t: Tile, s: Tensor, ok: Tensor, *more: Tensor) -> tuple[Term, ...]:
+        own = Likeness(s, more[0] if norms else None)
+        far = Likeness(t.s[..., None], None if t.norms is None else t.norms[..., None])
+        value = excess(own, far, more[-1] if directed else None)
+        ok = ok.expand_as(value)
+        return total(value, ok), count(ok), count(ok & (value > 0))
+
+    found = p.neg(every_triplet, rows=(near.s, real, *norms), dots=(p.take(index),) if directed else ())
+    return Hinges(*(x.sum(1) for x in found))
+
+
+def hinge_over_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hinges:
     """Hinge ``[f_ap - f_an + margin]_+`` summed over all triplets of each anchor.
 
     Args:
@@ -57,11 +85,14 @@ def all_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hinges:
     Shapes: r rows -> three times (r,), the last two whole numbers. Time r M log n for M columns and
     n positives of a row beside the products, memory of a strip of rows times M.
     """
+    if p.context.tiling is None or p.context.ring:
+        return over_triplets(
+            p, lambda near, far, _: relu(near.far(geometry) - far.far(geometry) + margin), directed=False
+        )
     q = in_tiles(p)
     plans = [q.plan(Ask("neg", nothing), number) for number in range(len(q.references.blocks))]
-    tokens = [plans[0].rows.token, *(plan.columns.token for plan in plans)]
     with torch.autocast(p.vectors.device.type, enabled=False):
-        found = _AllTriplets.apply(plans, geometry, margin, *tokens)  # type: ignore[no-untyped-call]
+        found = run_tiled(TripletHinges(plans, geometry, margin))
     return Hinges(*(q.in_order(x) for x in found))
 
 
@@ -70,25 +101,36 @@ def nothing(*_: Tensor) -> tuple[Term, ...]:
     return ()
 
 
-class _AllTriplets(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, plans: list[Plan], geometry: Geometry, margin: float, *tokens: Tensor) -> tuple[Tensor, ...]:
-        ctx.plans, ctx.geometry, ctx.margin, ctx.tokens = plans, geometry, margin, len(tokens)
-        value = tokens[0].new_zeros(len(plans[0].rows))
-        number, active = (torch.zeros_like(value, dtype=torch.int64) for _ in range(2))
-        for parts in strips_of(plans):
-            part = slice(parts[0].span.first, parts[0].span.last)
-            value[part], number[part], active[part] = summed(parts, geometry, margin)
-        ctx.mark_non_differentiable(number, active)
-        return value, number, active
+@dataclass(frozen=True)
+class TripletHinges:
+    """The step that sums the hinges of each anchor over all blocks."""
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        refuse_second_derivative()
-        for parts in strips_of(taken(ctx, "plans")):
+    plans: list[Plan]
+    geometry: Geometry
+    margin: float
+
+    def readers(self) -> list[TileReader]:
+        """Rows, and the columns of each block."""
+        return [self.plans[0].rows, *(plan.columns for plan in self.plans)]
+
+    def compute(self, values: Sequence[Tensor]) -> Computed:  # noqa: ARG002
+        """Value, number and active triplets of each anchor."""
+        rows = self.plans[0].rows
+        value = torch.zeros(len(rows), dtype=rows.dtype, device=rows.raw.device)
+        number, active = (torch.zeros_like(value, dtype=torch.int64) for _ in range(2))
+        for parts in strips_of(self.plans):
+            part = slice(parts[0].span.first, parts[0].span.last)
+            value[part], number[part], active[part] = summed(parts, self.geometry, self.margin)
+        return Computed([value, number, active])
+
+    def backpropagate(self, outer: Outer) -> Gradients:
+        """Strip by strip."""
+        gradient = outer.gradients[0]
+        assert gradient is not None
+        for parts in strips_of(self.plans):
             span = parts[0].span
-            carried(parts, ctx.geometry, ctx.margin, gradients[0][span.first : span.last])
-        return None, None, None, *[torch.zeros_like(gradients[0].sum())] * ctx.tokens
+            carried(parts, self.geometry, self.margin, gradient[span.first : span.last], outer.buffers)
+        return []
 
 
 def strips_of(plans: list[Plan]) -> Iterator[list[Part]]:
@@ -191,8 +233,8 @@ def summed(parts: list[Part], geometry: Geometry, margin: float) -> Hinges:
     return Hinges(value.to(far[0].dtype), number * real.sum(1), active)
 
 
-def carried(parts: list[Part], geometry: Geometry, margin: float, gradient: Tensor) -> None:
-    """Add the gradient of a strip to the stores: whole numbers times the gradient of each row."""
+def carried(parts: list[Part], geometry: Geometry, margin: float, gradient: Tensor, buffers: Buffers) -> None:
+    """Add the gradient of a strip to the buffers: whole numbers times the gradient of each row."""
     leaves = [[x.detach().requires_grad_() for x in leaves_of(part)] for part in parts]
     with torch.enable_grad():
         far = [distance(own, geometry) for own in leaves]
@@ -204,18 +246,19 @@ def carried(parts: list[Part], geometry: Geometry, margin: float, gradient: Tens
     for part, own, f, tally, pull in zip(parts, leaves, far, tallies, torch.split(pulls, widths, 1), strict=True):
         weight = tally.columns.neg_()
         weight[:, part.band] += pull
-        into_stores(part, torch.autograd.grad(f, own, weight.mul_(gradient[:, None]), allow_unused=True))
+        into_buffers(part, torch.autograd.grad(f, own, weight.mul_(gradient[:, None]), allow_unused=True), buffers)
 
 
-def into_stores(part: Part, got: tuple[Tensor | None, ...]) -> None:
+def into_buffers(part: Part, got: tuple[Tensor | None, ...], buffers: Buffers) -> None:
     """Gradients of similarities and squared norms to rows and columns."""
     plan, span = part.plan, part.span
     rows, columns = plan.operands(span)
-    if got[0] is not None and plan.rows.wants_gradient:
-        plan.rows.add(span.first, span.last, got[0], columns)
-    if got[0] is not None and plan.columns.wants_gradient:
-        plan.columns.add(span.left, span.right, got[0].T, rows)
-    if len(got) > 1 and got[1] is not None and plan.rows.wants_gradient:
-        plan.rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
-    if len(got) > 1 and got[2] is not None and plan.columns.wants_gradient:
-        plan.columns.add_scaled(span.left, span.right, 2 * got[2].flatten())
+    for_rows, for_columns = buffers.of(plan.rows), buffers.of(plan.columns)
+    if got[0] is not None and for_rows is not None:
+        for_rows.add(span.first, span.last, got[0], columns)
+    if got[0] is not None and for_columns is not None:
+        for_columns.add(span.left, span.right, got[0].T, rows)
+    if len(got) > 1 and got[1] is not None and for_rows is not None:
+        for_rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
+    if len(got) > 1 and got[2] is not None and for_columns is not None:
+        for_columns.add_scaled(span.left, span.right, 2 * got[2].flatten())

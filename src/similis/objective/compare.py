@@ -8,25 +8,15 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison
+from similis.objective.context import Partition, current_context, spread_evenly
 from similis.objective.distances import unit, widened
-from similis.objective.joining import (
-    Joint,
-    classes_here,
-    communicator_here,
-    joint_of,
-    number_of_classes,
-    passed_round,
-    refuse_passing,
-    shares,
-)
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
-from similis.objective.tiling import tiling_of, tiling_of_passed
-from similis.objective.weights import class_weights_here
-from similis.values import Communicator, UserError
+from similis.objective.tiling import choose_tiling, ring_tiling
+from similis.values import UserError
 
-PASSED_DENSE = (
-    "a miner, and dense(), need a matrix of the rows of all processes; use joined(communicator) without streamed=True"
+RING_DENSE = (
+    "a miner, and dense(), need a matrix of the rows of all ranks; use distributed(communicator) without ring=True"
 )
 
 
@@ -55,75 +45,101 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
     checked = checked_labels(labels, len(embeddings))
     refs = batch_references(embeddings, checked) if references is None else references
     p = built(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
-    return shared(p, communicator_here())
+    return replace(p, communicator=current_context().communicator)
 
 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
-    """Samples against class vectors, (C, D) or (C, K, D); labels are row numbers of the proxies."""
-    checked = known_rows(checked_labels(labels, len(embeddings)), number_of_classes(proxies))
+    """Samples against proxies, (C, D) or (C, K, D); labels are row numbers of the proxies."""
+    context = current_context()
+    checked = known_rows(checked_labels(labels, len(embeddings)), count_classes(proxies))
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
-    if classes_here() is not None:
-        refuse_passing("a loss whose anchors are samples compares divided class vectors with")
-    block = Block(matching(proxies, embeddings), names_of(proxies, classes_here()))
+    if context.shards is not None:
+        context.refuse_ring("a loss whose anchors are samples compares sharded proxies with")
+    block = Block(matching(proxies, embeddings), names_of(proxies, context.shards))
     p = built(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
-    return shared(replace(p, column_weights=class_weights_here()), communicator_here(), classes_here())
+    return replace(
+        p, column_weights=context.class_weights, communicator=context.communicator, column_shards=context.shards
+    )
 
 
 def compare_classes_to(
     proxies: Tensor, embeddings: Tensor, labels: Tensor, references: References | None = None
 ) -> Comparison:
-    """Class vectors as anchors (C, D), samples as references, on the unit sphere.
+    """Proxies as anchors (C, D), samples as references, on the unit sphere.
 
-    Labels are row numbers of the proxies, or a relation (B, C) for several classes per sample. Among
-    several processes each takes its share of the classes and the samples of all.
+    Labels are row numbers of the proxies, or a relation (B, C) for several classes per sample. In a distributed
+    context each rank takes its share of the classes and the samples of all.
     """
-    checked = known_rows(checked_labels(labels, len(embeddings)), number_of_classes(proxies))
-    share = classes_here()
-    if share is None and (others := communicator_here()) is not None:
-        share = Joint(others, shares(len(proxies), others.world))
-        proxies = proxies[share.first : share.first + share.own]
-    joint = joint_of(len(embeddings)) if references is None or checked.ndim == 2 else None
-    spread = joint if passed_round() else None
-    if joint is not None:
-        embeddings, checked = embeddings if spread else joint.gather(embeddings), joint.gather(checked)
+    context = current_context()
+    checked = known_rows(checked_labels(labels, len(embeddings)), count_classes(proxies))
+    share, weights = class_shares(proxies), context.class_weights
+    proxies, weights = own_classes(proxies), None if weights is None else own_classes(weights)
+    batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
+    remote = batch if context.ring else None
+    if batch is not None:
+        embeddings, checked = embeddings if remote else batch.gather(embeddings), batch.gather(checked)
     if checked.ndim == 2:
         relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
-        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation, spread=spread),)
+        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation, spread=remote),)
     elif references is None:
-        blocks = (Block(embeddings, checked, spread=spread),)
+        blocks = (Block(embeddings, checked, spread=remote),)
     else:  # a class is no sample: nothing is masked as self
         blocks = tuple(Block(block.vectors, block.labels, spread=block.spread) for block in references)
     names = None if checked.ndim == 2 else names_of(proxies, share)
     p = built(matching(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
-    weights = class_weights_here()
-    if weights is not None and share is not None and classes_here() is None:  # of classes that all processes have
-        weights = weights[share.first : share.first + share.own]
-    return shared(replace(p, row_weights=weights), None if share is None else share.communicator)
+    return replace(p, row_weights=weights, communicator=None if share is None else share.communicator)
 
 
 def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
-    """Class vectors against class vectors, taken as they are: row c and column c are the same class.
+    """Vectors of classes against vectors of classes, taken as they are: row c and column c are of one class.
 
-    Among several processes both are this one's share; the columns are gathered.
+    In a distributed context both are this rank's share; the columns are gathered.
+
+    Args:
+        rows: (C, D), or (C, K, D) for K rows of each class.
+        columns: (C, D).
     """
-    share = classes_here()
-    if share is None:
-        share = joint_of(len(columns))
+    context = current_context()
+    share = context.partition(len(columns)) if context.shards is None else context.shards
     names = names_of(rows, share)
+    if rows.ndim == 3:
+        rows, names = rows.flatten(0, 1), names.repeat_interleave(rows.shape[1])
     every = columns if share is None else share.gather(columns)
     block = Block(every, torch.arange(len(every), device=every.device))
     p = built(rows, names, References((block,)), sphere=True, normalise=False)
-    return shared(p, None if share is None else share.communicator)
+    return replace(p, communicator=None if share is None else share.communicator)
 
 
-def shared(p: Comparison, communicator: Communicator | None, divided: Joint | None = None) -> Comparison:
-    """The comparison with its rows, or its columns, divided over processes."""
-    return p if communicator is None and divided is None else replace(p, communicator=communicator, divided=divided)
+def count_classes(proxies: Tensor) -> int:
+    """Number of classes, those of other ranks included."""
+    shards = current_context().shards
+    return len(proxies) if shards is None else shards.size
 
 
-def names_of(proxies: Tensor, share: Joint | None) -> Tensor:
-    """Class numbers (C,) of class vectors, which may be one process's share of all."""
+def has_whole_batch() -> bool:
+    """Whether a batch of labels is all there is, and a formula may look at it: no other ranks, no compiled graph."""
+    return current_context().communicator is None and not torch.compiler.is_compiling()
+
+
+def class_shares(proxies: Tensor) -> Partition | None:
+    """How classes are shared out as anchors: as they are sharded, or evenly where every rank has all; None alone."""
+    context = current_context()
+    if context.shards is not None or context.communicator is None:
+        return context.shards
+    return Partition(context.communicator, spread_evenly(len(proxies), context.communicator.world))
+
+
+def own_classes(values: Tensor) -> Tensor:
+    """Values of classes (C, ...): those that are anchors on this rank."""
+    share = class_shares(values)
+    if share is None or current_context().shards is not None:
+        return values
+    return values[share.first : share.first + share.own]
+
+
+def names_of(proxies: Tensor, share: Partition | None) -> Tensor:
+    """Class numbers (C,) of proxies, which may be one rank's share of all."""
     first = 0 if share is None else share.first
     return torch.arange(first, first + len(proxies), device=proxies.device)
 
@@ -141,19 +157,20 @@ def built(
         normalise: put everything on the unit sphere.
     """
     if any(block.spread is not None for block in references):
-        chosen = tiling_of_passed()
+        chosen = ring_tiling()
         if len(references.blocks) > 1:
-            refuse_passing("references beside the batch are compared with")
+            current_context().refuse_ring("references beside the batch are compared with")
         if chosen is None:
-            raise UserError(PASSED_DENSE)
+            raise UserError(RING_DENSE)
         return tiled(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=chosen)
     depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
-    tiling = tiling_of(len(vectors), len(references), depth)
+    tiling = choose_tiling(len(vectors), len(references), depth)
     if tiling is not None and len(vectors) and len(references):
         return tiled(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=tiling)
     wide = unit if normalise else widened
     rows = wide(vectors)
-    return Comparison(rows, row_labels, references.each(lambda each: rows if each is vectors else wide(each)), sphere)
+    blocks = references.each(lambda each: rows if each is vectors else wide(each))
+    return Comparison(rows, row_labels, blocks, sphere, context=current_context())
 
 
 def matching(proxies: Tensor, embeddings: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.dense import Columns, reduced
 from similis.objective.distances import Likeness, products, widened
-from similis.objective.joining import Joint, over_classes
 from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
 from similis.objective.references import Block, References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
@@ -31,8 +31,9 @@ class Comparison:
     """Rows (r, D) with labels, and the references that they are compared with, as one dense matrix.
 
     With a ``communicator`` the rows are this process's share of all rows, and sums run over all of them.
-    With ``divided`` every process has all rows and its share of the columns (classes).
+    With ``column_shards`` every rank has all rows and its share of the columns (classes).
     ``row_weights`` (r,) and ``column_weights`` (M,) are what sampled classes count for; None for one each.
+    ``context`` is the one in which the comparison was set up.
     """
 
     vectors: Tensor
@@ -40,9 +41,10 @@ class Comparison:
     references: References
     on_sphere: bool
     communicator: Communicator | None = None
-    divided: Joint | None = None
+    column_shards: Partition | None = None
     row_weights: Tensor | None = None
     column_weights: Tensor | None = None
+    context: Context = LOCAL
     # of each block, what several reductions share: its tile, the columns of a set, what a function makes of it
     kept: dict[tuple[int, object], Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -116,7 +118,7 @@ class Comparison:
             raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
         ask = weighted(Ask(which, fn, rows, cols, dots), self.column_weights)
         result: list[Reduced] | None = None
-        first = 0 if self.divided is None else self.divided.first
+        first = 0 if self.column_shards is None else self.column_shards.first
         kinds: list[str] = []
         with torch.autocast(self.vectors.device.type, enabled=False):
             for number, block in enumerate(self.references):
@@ -125,8 +127,8 @@ class Comparison:
                 first += len(block)
         if result is None:
             raise UserError("there are no references to compare with; pass at least one block")
-        if self.divided is not None:
-            result = [across(kind, part, self.divided) for kind, part in zip(kinds, result, strict=True)]
+        if self.column_shards is not None:
+            result = [across(kind, part, self.column_shards) for kind, part in zip(kinds, result, strict=True)]
         return result[0] if len(result) == 1 else tuple(result)
 
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
@@ -167,11 +169,11 @@ class Comparison:
     def take(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers; -1 gives some vector, to be masked by the caller."""
         vectors = self._here(index)
-        return vectors if self.divided is None else from_owner(vectors, index, self.divided)
+        return vectors if self.column_shards is None else from_owner(vectors, index, self.column_shards)
 
     def _here(self, index: Tensor) -> Tensor:
         """Reference vectors at column numbers, right for the columns that this process has."""
-        first = 0 if self.divided is None else self.divided.first
+        first = 0 if self.column_shards is None else self.column_shards.first
         out: Tensor | None = None
         for number, block in enumerate(self.references):
             vectors = self._taken(number, (index - first).clamp(0, max(len(block) - 1, 0)))
@@ -202,9 +204,9 @@ class Comparison:
             wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])
             norms = None if self.on_sphere else squares(wide) + squares(vectors)
             similar = (wide * vectors).sum(-1)
-            if self.divided is not None:
-                similar = from_owner(similar, index, self.divided)
-                norms = None if norms is None else from_owner(norms, index, self.divided)
+            if self.column_shards is not None:
+                similar = from_owner(similar, index, self.column_shards)
+                norms = None if norms is None else from_owner(norms, index, self.column_shards)
             return Likeness(similar, norms)
 
     def positives(self) -> tuple[Tensor, Tensor]:
@@ -233,9 +235,10 @@ class Comparison:
 
     def column_mean(self, values: Tensor) -> Tensor:
         """Mean of values (M,) of all columns, by their weights, over those of all processes."""
-        if self.column_weights is not None:
-            return over_classes((values * self.column_weights).sum()) / over_classes(self.column_weights.sum())
-        return over_classes(values.sum()) / (len(values) if self.divided is None else self.divided.size)
+        weights = values.new_ones(()).expand_as(values) if self.column_weights is None else self.column_weights
+        sums = torch.stack([(values * weights).sum(), weights.sum()])
+        total = sums if self.column_shards is None else self.column_shards.communicator.sum(sums)
+        return total[0] / total[1]
 
     def ratio(self, values: Tensor, counts: Tensor) -> Tensor:
         """Sum of values over sum of counts; 0 if nothing was counted."""
@@ -243,7 +246,7 @@ class Comparison:
         return self.sum(values) / (number + (number == 0))
 
 
-def across(kind: str, part: Reduced, columns: Joint) -> Reduced:
+def across(kind: str, part: Reduced, columns: Partition) -> Reduced:
     """The reduction over the columns of all processes, from that over the columns of each."""
     one_each = (1,) * len(columns.counts)
     gather = columns.communicator.gather
@@ -258,7 +261,7 @@ def across(kind: str, part: Reduced, columns: Joint) -> Reduced:
     return safe_lse(gather(part[None], one_each).transpose(0, 1))
 
 
-def from_owner(values: Tensor, index: Tensor, columns: Joint) -> Tensor:
+def from_owner(values: Tensor, index: Tensor, columns: Partition) -> Tensor:
     """Values (..., m) of columns ``index``, right at the process that owns the column, at all processes."""
     mine = (index >= columns.first) & (index < columns.first + columns.own)
     return columns.communicator.sum(torch.where(mine.view(*mine.shape, *[1] * (values.ndim - mine.ndim)), values, 0.0))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from similis.objective.reductions import Reduced, Term, Top, aligned, evaluate, restricted
 from similis.objective.references import Block, Set
-from similis.objective.slopes import RowLse, far_below
+from similis.objective.slopes import far_below, row_lse
 
 AnyTensor = TypeVar("AnyTensor", Tensor, Tensor | None)
 
@@ -92,10 +92,7 @@ def reduced(term: Term, columns: Columns, first: int) -> Reduced:
         values = values if out is None else values.scatter(1, out, 0.0)
         return (values if one is None else values * aligned(one, values)).sum(1)
     bias = columns.bias if out is None else None
-    rows: Tensor = RowLse.apply(  # type: ignore[no-untyped-call]
-        values, None if bias is None else aligned(bias, values), out
-    )
-    return rows
+    return row_lse(values, None if bias is None else aligned(bias, values), out)
 
 
 def taken(values: AnyTensor, index: Tensor) -> AnyTensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import matching
-from similis.objective.joining import joint_of
+from similis.objective.context import current_context
 from similis.objective.module import Loss
 from similis.objective.nested import Nested
 from similis.objective.references import Block, batch_references
@@ -130,7 +130,7 @@ def alone(buffer: Tensor) -> bool:
 
 def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The joined batch: every process remembers the rows of all, so that their memories are one."""
-    joint = joint_of(len(embeddings))
+    joint = current_context().partition(len(embeddings))
     if joint is None:
         return embeddings, labels, ids
     return joint.gather(embeddings), joint.gather(labels), joint.gather(ids)

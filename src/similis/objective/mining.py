@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from similis.objective.joining import Joint
+from similis.objective.context import Partition
 from similis.registry import miners
 from similis.values import Pairs, Triplets
 
@@ -20,7 +20,7 @@ def each_row(miner: Callable[..., Found]) -> bool:
 
 
 def row_by_row(
-    mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Joint | None
+    mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Partition | None
 ) -> Found:
     """What a miner of single rows finds for the anchors of this process; draws know the row's joined number."""
     numbered = joint is not None and "first" in inspect.signature(mine).parameters
@@ -32,7 +32,7 @@ def mined_jointly(
     similarity: Tensor,
     positive: Tensor,
     negative: Tensor,
-    joint: Joint | None,
+    joint: Partition | None,
 ) -> Found:
     """What a miner finds for the anchors of this process when it looks at those of all processes.
 
@@ -51,7 +51,7 @@ def mined_jointly(
     return own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
 
 
-def own_tuples(found: Found, joint: Joint) -> Found:
+def own_tuples(found: Found, joint: Partition) -> Found:
     """The tuples whose anchor is a row of this process, anchors numbered from its first row."""
 
     def own(anchors: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,19 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import checked_labels, compare
-from similis.objective.joining import (
-    Joint,
-    communicator_here,
-    divided,
-    joined,
-    joint_of,
-    passed_round,
-    scaled_gradient,
-)
+from similis.objective.context import Partition, current_context, dense, use_context
 from similis.objective.mining import each_row, mined_jointly, row_by_row
 from similis.objective.proxies import Size
 from similis.objective.references import References, batch_references
-from similis.objective.tiling import dense
 from similis.registry import LossEntry, Preset, keyword_defaults, losses, miners, unknown
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
@@ -60,7 +52,7 @@ class Loss(nn.Module):
         self.register_buffer("draws", None if miner is None else torch.zeros((), dtype=torch.int64))
         self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
         self.mined: Counts | None = None
-        self.classes: Joint | None = None  # how the class vectors are divided over processes (see ``sharding``)
+        self.classes: Partition | None = None  # how the class vectors are divided over processes (see ``sharding``)
 
     def forward(
         self,
@@ -88,7 +80,7 @@ class Loss(nn.Module):
         *,
         references: References | None = None,
         tuples: Pairs | Triplets | None = None,
-        classes: Joint | None = None,
+        classes: Partition | None = None,
     ) -> Tensor:
         """The loss with other values in the place of its parameters (cut ones, for nested sizes).
 
@@ -101,7 +93,7 @@ class Loss(nn.Module):
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
         if self.miner is not None and tuples is None:
-            if references is None and communicator_here() is not None:  # gathered once for miner and loss
+            if references is None and current_context().communicator is not None:  # gathered once for miner and loss
                 references = batch_references(embeddings, labels)
             tuples = self._mine(embeddings, labels, references)
         if tuples is not None:
@@ -115,23 +107,23 @@ class Loss(nn.Module):
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
 
-    def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Joint) -> Tensor:
+    def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Partition) -> Tensor:
         """The loss of the samples of all processes, here with this process's share of the classes."""
-        batch = joint_of(len(embeddings))
+        batch = current_context().partition(len(embeddings))
         if batch is None:
-            raise UserError("the class vectors are divided over processes; call the loss inside joined(communicator)")
+            raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
         for name in self.entry.learns:
-            value = arguments.get(name)
-            if isinstance(value, Tensor) and value.ndim > 1:
-                # the value is formed once for each process, but a share has one owner
-                arguments[name] = scaled_gradient(value, 1 / classes.communicator.world)
-        if passed_round():  # classes that are anchors meet the samples of others as these come by
-            with divided(classes):
-                own: Tensor = self.entry.function(embeddings, labels, **arguments)
-            return own
-        with joined(None), divided(classes):
-            total: Tensor = self.entry.function(batch.gather(embeddings), batch.gather(labels), **arguments)
-        return total
+            own = arguments.get(name)
+            if isinstance(own, Tensor) and own.ndim > 1:
+                # the value is formed once for each rank, but a shard has one owner
+                arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
+        context = replace(current_context(), shards=classes)
+        if not context.ring:  # else proxies that are anchors meet the samples of other ranks as these come by
+            context = replace(context, communicator=None)
+            embeddings, labels = batch.gather(embeddings), batch.gather(labels)
+        with use_context(context):
+            value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        return value
 
     def shared_parameters(self) -> list[nn.Parameter]:
         """Parameters that every process has whole: those whose gradients are averaged over processes."""
@@ -177,6 +169,14 @@ class Loss(nn.Module):
             )
         self.mined = found.counts()
         return found
+
+
+def scale_gradient(value: Tensor, factor: float) -> Tensor:
+    """The value as it is, with its gradient times a factor."""
+    same = value.view_as(value)
+    if same.requires_grad:
+        same.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
+    return same
 
 
 def loss(

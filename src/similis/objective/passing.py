@@ -8,41 +8,17 @@ holds more rows of others than one stretch, and all of them must ask the same qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from similis.objective.joining import Joint
-from similis.objective.store import Store, refuse_second_derivative, taken
-
-
-class Visit(Store):
-    """A stretch of some process's rows while it is here; its gradient begins at nothing.
-
-    Args:
-        vectors: (n, D) as their owner reads them: widened, on the sphere if the comparison is.
-        numbers: (n,) of the rows among those of all processes.
-        trained: whether a gradient is wanted for them.
-    """
-
-    def __init__(self, vectors: Tensor, numbers: Tensor, trained: bool) -> None:
-        super().__init__(vectors, sphere=False)
-        self.kept = self.raw  # nothing is to be made of it, however large it is
-        self.order = numbers
-        self.trained = trained
-
-    @property
-    def wants_gradient(self) -> bool:
-        """Whether their owner trains them."""
-        return self.trained
-
-    def finished(self) -> Tensor:
-        """What this process adds to the gradient of the rows, as their owner reads them."""
-        gradient = self.buffer()
-        return gradient if self.factors is None else gradient.addcmul_(self.raw, self.factors[:, None])
+from similis.objective.context import Partition
+from similis.objective.tile_reader import GradientBuffer, TileReader
+from similis.objective.tiled_function import Computed, Gradients, Outer, run_tiled
 
 
 class Stretch(NamedTuple):
@@ -54,21 +30,21 @@ class Stretch(NamedTuple):
     place: slice
 
 
+@dataclass(eq=False)
 class Passed:
     """The rows of all processes as columns: process after process, each in its order of reading.
 
-    Args:
+    Attributes:
         own: the rows of this process, in the order of their labels.
         joint: how the rows are divided.
-        labels: (B,) of all rows; None where every process reads its rows as they stand.
+        order: position -> number of the row among all.
         size: rows of a stretch, the same in all processes.
     """
 
-    def __init__(self, own: Store, joint: Joint, labels: Tensor | None, size: int) -> None:
-        self.own = own
-        self.joint = joint
-        self.size = size
-        self.order = order_of(joint, labels, own.raw.device)  # position -> number of the row among all
+    own: TileReader
+    joint: Partition
+    order: Tensor
+    size: int
 
     @cached_property
     def places(self) -> Tensor:
@@ -84,37 +60,40 @@ class Passed:
                 yield Stretch(owner, first, last, slice(begin + first, begin + last))
             begin += count
 
-    def visits(self, back: bool = False) -> Iterator[tuple[Visit, slice]]:
-        """Each stretch while it is here; with ``back``, what was added to its gradient then goes to its owner."""
-        communicator, own = self.joint.communicator, self.own
-        trained = back and own.wants_gradient
+    def visits(self, own: GradientBuffer | None = None) -> Iterator[tuple[TileReader, slice, GradientBuffer | None]]:
+        """Each stretch while it is here; with a buffer of the own rows, what a stretch gathers goes to its owner."""
+        communicator, reader = self.joint.communicator, self.own
         for owner, first, last, place in self.stretches():
             mine = owner == communicator.rank
-            shape = (last - first, *own.raw.shape[1:])
-            shown = own.tile(first, last) if mine else own.raw.new_empty(shape, dtype=own.dtype)
-            visit = Visit(communicator.broadcast(shown, owner), self.order[place], trained)
-            yield visit, place
-            if trained:
-                added = communicator.reduce(visit.finished(), owner)
+            shape = (last - first, *reader.raw.shape[1:])
+            shown = reader.tile(first, last) if mine else reader.raw.new_empty(shape, dtype=reader.dtype)
+            visit = self.visit(communicator.broadcast(shown, owner), place)
+            buffer = None if own is None else GradientBuffer(visit)
+            yield visit, place, buffer
+            if own is not None and buffer is not None:
+                added = communicator.reduce(buffer.total(), owner)
                 if mine:
-                    own.buffer()[first:last] += added
+                    own.tensor[first:last] += added
 
-    def example(self) -> Visit:
+    def visit(self, vectors: Tensor, place: slice) -> TileReader:
+        """A stretch of some process's rows, widened and on the sphere if the comparison is, while it is here."""
+        return TileReader(vectors, False, self.order[place], self.own.trained, kept=vectors)
+
+    def example(self) -> TileReader:
         """A row that nobody sent, to see what a loss makes of a tile."""
-        return Visit(self.own.raw.new_zeros((1, *self.own.raw.shape[1:]), dtype=self.own.dtype), self.order[:1], False)
+        return self.visit(self.own.raw.new_zeros((1, *self.own.raw.shape[1:]), dtype=self.own.dtype), slice(0, 1))
 
     def rows(self, index: Tensor) -> Tensor:
         """Vectors by their numbers among all rows, any shape of index, with gradient to their owners."""
-        found: Tensor = _Fetched.apply(self.own.token, self, index)  # type: ignore[no-untyped-call]
+        (found,) = run_tiled(RemoteRows(self, index))
         return found
 
-    def met(self, rows: Store, anchors: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def met(self, rows: TileReader, anchors: Tensor, index: Tensor) -> list[Tensor]:
         """Products of rows at positions ``anchors`` (T,) with the columns ``index`` (T,), and the columns' squares."""
-        found: tuple[Tensor, Tensor] = _Met.apply(rows.token, self.own.token, rows, self, anchors, index)  # type: ignore[no-untyped-call]
-        return found
+        return run_tiled(RemotePairs(self, rows, anchors, self.places[index]))
 
 
-def order_of(joint: Joint, labels: Tensor | None, device: torch.device) -> Tensor:
+def order_of(joint: Partition, labels: Tensor | None, device: torch.device) -> Tensor:
     """Position -> number of the row: within each process in the order of labels, as ``side_of`` has them."""
     if labels is None:
         return torch.arange(joint.size, device=device)
@@ -131,66 +110,82 @@ def hits(places: Tensor, place: slice) -> tuple[Tensor, Tensor]:
     return found, places[found] - place.start
 
 
-class _Fetched(torch.autograd.Function):
-    """Single vectors of all processes; their gradients go to the owners."""
+@dataclass(frozen=True)
+class RemoteRows:
+    """Single vectors of all processes by number; their gradients go to the owners."""
 
-    @staticmethod
-    def forward(ctx: Any, token: Tensor, passed: Passed, index: Tensor) -> Tensor:  # noqa: ARG004
-        places = passed.places[index.flatten()]
-        ctx.passed, ctx.places = passed, places
-        out = passed.own.raw.new_empty((len(places), *passed.own.raw.shape[1:]), dtype=passed.own.dtype)
-        for visit, place in passed.visits():
+    passed: Passed
+    index: Tensor
+
+    def readers(self) -> list[TileReader]:
+        """The own rows: the others have their owners."""
+        return [self.passed.own]
+
+    def compute(self, values: Sequence[Tensor]) -> Computed:  # noqa: ARG002
+        """Take each vector while its stretch is here."""
+        own, places = self.passed.own, self.passed.places[self.index.flatten()]
+        out = own.raw.new_empty((len(places), *own.raw.shape[1:]), dtype=own.dtype)
+        for visit, place, _ in self.passed.visits():
             which, inside = hits(places, place)
             out[which] = visit.raw[inside]
-        return out.view(*index.shape, *out.shape[1:])
+        return Computed([out.view(*self.index.shape, *out.shape[1:])])
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        refuse_second_derivative()
-        passed, places = taken(ctx, "passed"), ctx.places
-        flat = gradients[0].reshape(len(places), *passed.own.raw.shape[1:])
-        for visit, place in passed.visits(back=True):
+    def backpropagate(self, outer: Outer) -> Gradients:
+        """Each gradient to the owner of its vector."""
+        (gradient,) = outer.gradients
+        assert gradient is not None
+        places = self.passed.places[self.index.flatten()]
+        flat = gradient.reshape(len(places), *self.passed.own.raw.shape[1:])
+        for _, place, buffer in self.passed.visits(outer.buffers.of(self.passed.own)):
             which, inside = hits(places, place)
-            visit.buffer().index_add_(0, inside, flat[which])
-        return torch.zeros((), dtype=passed.own.dtype, device=flat.device), None, None
+            if buffer is not None:
+                buffer.tensor.index_add_(0, inside, flat[which])
+        return []
 
 
-class _Met(torch.autograd.Function):
-    """Products of chosen pairs of rows and columns; no vectors of columns stay here."""
+@dataclass(frozen=True)
+class RemotePairs:
+    """Products of chosen pairs of rows and columns, and the columns' squared norms; no column stays here.
 
-    @staticmethod
-    def forward(  # noqa: PLR0917
-        ctx: Any,
-        row_token: Tensor,  # noqa: ARG004  # the tokens tie the result to both in the graph
-        column_token: Tensor,  # noqa: ARG004
-        rows: Store,
-        passed: Passed,
-        anchors: Tensor,
-        index: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.passed, ctx.rows, ctx.anchors, ctx.places = passed, rows, anchors, passed.places[index]
-        similar, squares = (rows.raw.new_empty(len(anchors), dtype=rows.dtype) for _ in range(2))
-        for visit, place in passed.visits():
-            for which, inside in chunked(*hits(ctx.places, place), passed.size):
+    Attributes:
+        passed: the columns.
+        rows: the rows.
+        anchors: (T,) positions of the rows.
+        places: (T,) positions of the columns.
+    """
+
+    passed: Passed
+    rows: TileReader
+    anchors: Tensor
+    places: Tensor
+
+    def readers(self) -> list[TileReader]:
+        """Rows and own columns."""
+        return [self.rows, self.passed.own]
+
+    def compute(self, values: Sequence[Tensor]) -> Computed:  # noqa: ARG002
+        """Meet each column while its stretch is here."""
+        similar, squares = (self.rows.raw.new_empty(len(self.anchors), dtype=self.rows.dtype) for _ in range(2))
+        for visit, place, _ in self.passed.visits():
+            for which, inside in chunked(*hits(self.places, place), self.passed.size):
                 vectors = visit.raw[inside]
-                similar[which] = (rows.read(anchors[which]) * vectors).sum(-1)
+                similar[which] = (self.rows.read(self.anchors[which]) * vectors).sum(-1)
                 squares[which] = vectors.square().sum(-1)
-        return similar, squares
+        return Computed([similar, squares])
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        refuse_second_derivative()
-        passed, rows, anchors = taken(ctx, "passed"), taken(ctx, "rows"), ctx.anchors
-        for visit, place in passed.visits(back=True):
-            for which, inside in chunked(*hits(ctx.places, place), passed.size):
-                slope, radial = (gradient[which, None] for gradient in gradients)
-                vectors, own = visit.raw[inside], rows.read(anchors[which])
-                if rows.wants_gradient:
-                    rows.buffer().index_add_(0, anchors[which], slope * vectors)
-                if visit.wants_gradient:
-                    visit.buffer().index_add_(0, inside, (slope * own).addcmul_(2 * radial, vectors))
-        token = torch.zeros((), dtype=rows.dtype, device=rows.raw.device)
-        return token, token, None, None, None, None
+    def backpropagate(self, outer: Outer) -> Gradients:
+        """To the rows here, to the columns at their owners."""
+        slopes = [torch.zeros_like(self.places, dtype=self.rows.dtype) if g is None else g for g in outer.gradients]
+        mine = outer.buffers.of(self.rows)
+        for visit, place, buffer in self.passed.visits(outer.buffers.of(self.passed.own)):
+            for which, inside in chunked(*hits(self.places, place), self.passed.size):
+                slope, radial = (gradient[which, None] for gradient in slopes)
+                vectors, own = visit.raw[inside], self.rows.read(self.anchors[which])
+                if mine is not None:
+                    mine.tensor.index_add_(0, self.anchors[which], slope * vectors)
+                if buffer is not None:
+                    buffer.tensor.index_add_(0, inside, (slope * own).addcmul_(2 * radial, vectors))
+        return []
 
 
 def chunked(which: Tensor, inside: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -17,13 +17,13 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from similis.objective.context import Tiling
 from similis.objective.distances import products
-from similis.objective.passing import Passed, Visit
+from similis.objective.passing import Passed
 from similis.objective.reductions import Term, restricted
-from similis.objective.references import Block
-from similis.objective.store import Store
-from similis.objective.tile import Ask, Tile, terms_of
-from similis.objective.tiling import Tiling
+from similis.objective.references import Block, Set
+from similis.objective.tile import Tile, TileFunction, terms_of
+from similis.objective.tile_reader import GradientBuffer, TileReader
 
 Value = TypeVar("Value", bound=Tensor | None)
 
@@ -60,10 +60,13 @@ class Span(NamedTuple):
 class Plan:
     """One reduction over one block: what is read, in which order, and how the operands are laid out."""
 
-    ask: Ask
-    rows: Store
-    columns: Store
-    block: Block  # labels, ids and relation in the order of the columns' store
+    which: Set
+    fn: TileFunction
+    counts: tuple[int, int]  # where the values of columns begin among all values, and where the further products do
+    further: bool  # whether there are further products
+    rows: TileReader
+    columns: TileReader
+    block: Block  # labels, ids and relation in the order in which the columns are read
     row_labels: Tensor | None
     own: Tensor | None
     offset: int  # number of the block's first column
@@ -72,11 +75,6 @@ class Plan:
     counting: int | None = None  # label of the first column where labels rise by one; then the block holds none
     passed: Passed | None = None  # columns that are passed round; then ``columns`` are those of this process
     mutual: bool = False  # what the loss makes of a tile is, turned, what it makes of the mirror image
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Where the values of columns begin among all values, and where the further products do."""
-        return len(self.ask.rows), len(self.ask.rows) + len(self.ask.cols)
 
     @property
     def skip(self) -> int:
@@ -101,18 +99,19 @@ class Plan:
         same = own[:, None] == ids[found]
         return not bool((same & (self.row_labels[:, None] != self.block.labels[found])).any())
 
-    def parts(self, back: bool = False) -> Iterator[tuple[Plan, slice]]:
+    def parts(self, own: GradientBuffer | None = None) -> Iterator[tuple[Plan, slice, GradientBuffer | None]]:
         """The plan itself or, where columns are passed round, that of each stretch of them while it is here.
 
-        With ``back``, gradients of a stretch go to its owner when it is left.
+        With the buffer of the columns of this process, each part has the buffer of its columns; what a
+        stretch has in it goes to its owner when the stretch is left.
         """
         if self.passed is None:
-            yield self, slice(None)
+            yield self, slice(None), own
             return
-        for visit, place in self.passed.visits(back):
-            yield self.meeting(visit, place), place
+        for visit, place, buffer in self.passed.visits(own):
+            yield self.meeting(visit, place), place, buffer
 
-    def meeting(self, visit: Visit, place: slice) -> Plan:
+    def meeting(self, visit: TileReader, place: slice) -> Plan:
         """The plan for a stretch of the columns that is here."""
         labels, ids, relation = self.block.labels, self.block.ids, self.block.relation
         block = replace(
@@ -132,8 +131,8 @@ class Plan:
 
     def spans(self) -> Iterator[Span]:
         """All tiles that have to be met."""
-        banded = self.ask.which == "pos" and self.labelled
-        if self.rows is self.columns and not self.ask.dots and not banded:
+        banded = self.which == "pos" and self.labelled
+        if self.rows is self.columns and not self.further and not banded:
             yield from self._upper()
             return
         count = len(self.rows)
@@ -160,7 +159,7 @@ class Plan:
 
     def _pieces(self, band: tuple[int, int]) -> list[tuple[int, int, bool]]:
         """Stretches of columns to be met by a row tile, and whether the set must be masked in them."""
-        total, which = len(self.columns), self.ask.which
+        total, which = len(self.columns), self.which
         low, high = band
         if which == "every":
             return [(0, total, False)]
@@ -177,7 +176,7 @@ class Plan:
         for i, (first, last) in enumerate(pairwise(cuts)):
             for j in range(i, len(cuts) - 1):
                 left, right = cuts[j], cuts[j + 1]
-                masked = self.ask.which != "every" and (i == j or self._meets(last, left))
+                masked = self.which != "every" and (i == j or self._meets(last, left))
                 yield Span(first, last, left, right, masked, mirrored=i != j)
 
     def _cuts(self) -> list[int]:
@@ -200,7 +199,7 @@ class Plan:
         if self.block.labels is None:  # labels rise by one
             return False
         shared = bool(self.block.labels[last - 1] == self.block.labels[left])
-        return shared and self.ask.which != "others"
+        return shared and self.which != "others"
 
     def tile(self, span: Span, leaves: Sequence[Tensor]) -> Tile:
         """The tile of a span around its similarities (and squared norms) as given."""
@@ -219,7 +218,7 @@ class Plan:
 
     def mask(self, span: Span) -> Tensor | None:
         """The set of the rows within the columns of a span; None where all belong to it."""
-        return self.part(span).members(self.ask.which, self.labels_of(span)) if span.masked else None
+        return self.part(span).members(self.which, self.labels_of(span)) if span.masked else None
 
     def numbers(self, left: int, right: int) -> Tensor:
         """Column numbers at positions left to right; not kept for all columns, of which there may be millions."""
@@ -271,7 +270,7 @@ class Plan:
 
     def made(self, span: Span, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
         """What the loss makes of this tile, not yet restricted to its set."""
-        return terms_of(self.ask.fn(self.tile(span, leaves), *leaves[self.skip :]))
+        return terms_of(self.fn(self.tile(span, leaves), *leaves[self.skip :]))
 
     def within(self, span: Span, made: Sequence[Term]) -> tuple[Term, ...]:
         """Terms of a tile over its set."""

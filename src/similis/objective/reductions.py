@@ -113,10 +113,18 @@ def leading(flat: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if not torch.compiler.is_compiling() and 8 * k < flat.shape[1]:
         index = flat.topk(k, 1).indices.sort(1).values
         found, order = flat.gather(1, index).sort(dim=1, descending=True, stable=True)
-        if not bool(((flat >= found[:, -1:]).sum(1) > k).any()):  # no rival of the last one was left out
+        if is_false(((flat >= found[:, -1:]).sum(1) > k).any()):  # no rival of the last one was left out
             return found, index.gather(1, order)
     found, index = flat.sort(dim=1, descending=True, stable=True)
     return found[:, :k], index[:, :k]
+
+
+def is_false(value: Tensor) -> bool:
+    """Whether a value is known to be false: under ``torch.vmap`` nothing is known."""
+    try:
+        return not bool(value)
+    except RuntimeError:
+        return False
 
 
 def largest(values: Tensor, k: int, first: int = 0) -> Top:

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.joining import Joint, joint_of, passed_round, refuse_passing
+from similis.objective.context import Partition, current_context
 from similis.values import UserError
 
 Set = Literal["pos", "neg", "others", "every"]
@@ -37,7 +37,7 @@ class Block:
     ids: Tensor | None = None
     relation: Tensor | None = None
     mirrored: bool = False
-    spread: Joint | None = None
+    spread: Partition | None = None
 
     def __len__(self) -> int:
         return self.vectors.shape[0] if self.spread is None else self.spread.size
@@ -107,13 +107,18 @@ class References:
     """
 
     blocks: tuple[Block, ...]
-    joint: Joint | None = None
+    joint: Partition | None = None
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self.blocks)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
+
+    @property
+    def live(self) -> int:
+        """Samples of the live batch, those of all ranks: the first block."""
+        return len(self.blocks[0])
 
     def cut(self, size: int) -> References:
         """The same references, first ``size`` coordinates only."""
@@ -135,11 +140,11 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
         labels: (B,) class ids, or a relation (B, B) (joined: rows of these anchors, columns of all).
         memory: detached rows of earlier batches, with the anchors' image ids in ``own``.
     """
-    joint = joint_of(len(embeddings))
+    joint = current_context().partition(len(embeddings))
     relation = labels if labels.ndim == 2 else None
     first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
     if joint is not None:
-        first, vectors = joint.first, embeddings if passed_round() else joint.gather(embeddings)
+        first, vectors = joint.first, embeddings if current_context().ring else joint.gather(embeddings)
         own_labels = None if own_labels is None else joint.gather(own_labels)
     position = torch.arange(len(vectors) if joint is None else joint.size, device=embeddings.device)
     block = Block(
@@ -149,11 +154,11 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
         ids=position,
         relation=relation,
         mirrored=True,
-        spread=joint if passed_round() else None,
+        spread=joint if current_context().ring else None,
     )
     if memory is None:
         return References((block,), joint)
-    refuse_passing("a memory remembers")
+    current_context().refuse_ring("a memory remembers")
     if relation is not None:
         raise UserError("a memory knows labels only; drop the relation matrix or the memory")
     return References((block, memory), joint)

@@ -5,15 +5,15 @@ The classes of the batch are always there; of the N others, m are drawn, each of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import known_rows
-from similis.objective.joining import Joint, communicator_here, joint_of
+from similis.objective.context import Partition, current_context, use_context
 from similis.objective.module import Loss, generator_of
-from similis.objective.weights import weighted_classes
 from similis.registry import losses
 from similis.values import UserError
 
@@ -87,9 +87,9 @@ class SampledClasses(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The loss of a batch over a new sample of the classes."""
-        classes, communicator = self.loss.classes, communicator_here()
+        classes, communicator = self.loss.classes, current_context().communicator
         if classes is not None and communicator is None:
-            raise UserError("the class vectors are divided over processes; call the loss inside joined(communicator)")
+            raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
         if classes is None and communicator is not None and self.sparse:
             raise UserError(
                 "sparse gradients cannot be averaged over processes; use sparse=False or divide the classes"
@@ -136,13 +136,13 @@ class SampledClasses(nn.Module):
         names = kept if share is None else share.gather(kept + self.first)  # rising: a share is a stretch of classes
         labels = rows[:, names] if rows.ndim == 2 else torch.searchsorted(names, rows)
         wide = torch.promote_types(embeddings.dtype, torch.float32)
-        with weighted_classes(weights.to(wide)):
+        with use_context(replace(current_context(), class_weights=weights.to(wide))):
             return self.formula.of(embeddings, labels, learned, classes=share)
 
-    def _divided(self, kept: int) -> Joint | None:
+    def _divided(self, kept: int) -> Partition | None:
         """How the kept classes are divided over processes, of which this one keeps so many; None if they are not."""
         classes = self.loss.classes
-        return None if classes is None else Joint(classes.communicator, classes.communicator.counts(kept))
+        return None if classes is None else Partition(classes.communicator, classes.communicator.counts(kept))
 
 
 def check_sampled(loss: Loss) -> None:
@@ -161,7 +161,7 @@ def classes_of(rows: Tensor) -> Tensor:
 
 def classes_of_all(rows: Tensor) -> Tensor:
     """As :func:`classes_of`, of the batches of all processes."""
-    joint = joint_of(len(rows))
+    joint = current_context().partition(len(rows))
     if joint is None:
         return classes_of(rows)
     if rows.ndim == 1:

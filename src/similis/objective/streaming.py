@@ -7,7 +7,8 @@ weights from the row's value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,55 +28,52 @@ from similis.objective.reductions import (
     restricted,
 )
 from similis.objective.slopes import lowest
-from similis.objective.store import refuse_second_derivative, taken
 from similis.objective.tile import turned
+from similis.objective.tile_reader import GradientBuffer, TileReader
+from similis.objective.tiled_function import Computed, Gradients, Outer
 
 
-class Streamed(torch.autograd.Function):
-    """The reduction of a plan; inputs are the tokens of both stores and the values that the loss passes on."""
+@dataclass(frozen=True)
+class Reduction:
+    """A step that reduces over the columns of a plan; its values are those that the loss passes on.
 
-    @staticmethod
-    def forward(  # the tokens tie the result to both stores in the graph
-        ctx: Any,
-        plan: Plan,
-        probed: Sequence[Term],
-        row_token: Tensor,  # noqa: ARG004
-        column_token: Tensor,  # noqa: ARG004
-        *values: Tensor,
-    ) -> tuple[Tensor, ...]:
+    Attributes:
+        plan: what is read.
+        empty: for each term, its kind and what it gives for an empty set.
+    """
+
+    plan: Plan
+    empty: list[tuple[str, Reduced]]
+
+    def readers(self) -> list[TileReader]:
+        """Rows and columns."""
+        return [self.plan.rows, self.plan.columns]
+
+    def compute(self, values: Sequence[Tensor]) -> Computed:
         """Reduce tile by tile; keep one value per row."""
-        kinds = [term.kind for term in probed]
-        joined = [of_nothing(term, len(plan.rows)) for term in probed]
-        for part, place in plan.parts():
+        plan, count = self.plan, len(self.plan.rows)
+        joined = [of_rows(nothing, count) for _, nothing in self.empty]
+        for part, place, _ in plan.parts():
             here = plan.here(values, place)
             for span in part.spans():
                 for view, terms in viewed(part, span, here):
                     for whole, term in zip(joined, terms, strict=True):
                         put(whole, view, term, part)
-        ctx.plan, ctx.kinds, ctx.values = plan, kinds, len(values)
-        keep = [r for r, kind in zip(joined, kinds, strict=True) if kind == "lse" and isinstance(r, Tensor)]
-        ctx.save_for_backward(*values, *keep)
-        out = [x for r in joined for x in (r if isinstance(r, Top) else (r,))]
-        ctx.mark_non_differentiable(
-            *[x for r in joined if isinstance(r, Top) for x in r], *[x for x in out if not x.is_floating_point()]
-        )
-        return tuple(out)
+        keep = [r for r, (kind, _) in zip(joined, self.empty, strict=True) if kind == "lse" and isinstance(r, Tensor)]
+        tops = [x for r in joined if isinstance(r, Top) for x in r]
+        return Computed([x for r in joined for x in (r if isinstance(r, Top) else (r,))], keep, tops)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        """Make each tile again and add its gradient to the stores."""
-        refuse_second_derivative()
-        values, keep = ctx.saved_tensors[: ctx.values], list(ctx.saved_tensors[ctx.values :])
-        plan: Plan = taken(ctx, "plan")
-        weights = row_weights(ctx.kinds, gradients, keep)
-        needs = ctx.needs_input_grad[4:]
-        collected = [torch.zeros_like(v) if need else None for v, need in zip(values, needs, strict=True)]
-        for part, place in plan.parts(back=True):
-            way = Back(plan.here(values, place), weights, plan.here(collected, place))
+    def backpropagate(self, outer: Outer) -> Gradients:
+        """Make each tile again and add its gradient to the buffers."""
+        plan, values = self.plan, outer.values
+        weights = row_weights([kind for kind, _ in self.empty], outer.gradients, list(outer.saved))
+        collected = [torch.zeros_like(v) if need else None for v, need in zip(values, outer.needs, strict=True)]
+        rows, columns = outer.buffers.of(plan.rows), outer.buffers.of(plan.columns)
+        for part, place, buffer in plan.parts(columns):
+            way = Back(plan.here(values, place), weights, plan.here(collected, place), rows, buffer)
             for span in part.spans():
                 backward_tile(part, span, way)
-        token = torch.zeros((), dtype=plan.rows.dtype, device=plan.rows.raw.device)
-        return None, None, token, token, *collected
+        return collected
 
 
 def viewed(plan: Plan, span: Span, values: Sequence[Tensor]) -> Iterator[tuple[Span, tuple[Term, ...]]]:
@@ -90,12 +88,17 @@ def viewed(plan: Plan, span: Span, values: Sequence[Tensor]) -> Iterator[tuple[S
     yield span.mirror, plan.within(span.mirror, [turned(term) for term in made])
 
 
-def of_nothing(term: Term, rows: int) -> Reduced:
-    """The reduction of an empty set for every row, from a term that was seen on one cell."""
+def of_nothing(term: Term) -> Reduced:
+    """The reduction of an empty set, (1, ...), from a term that was seen on one cell."""
     empty = evaluate(restricted(term, torch.zeros((1, 1), dtype=torch.bool, device=term.values.device)))
-    if isinstance(empty, Top):
-        return Top(empty.values.repeat(rows, 1), empty.index.repeat(rows, 1))
-    return empty.detach().repeat(rows, *[1] * (empty.ndim - 1))
+    return empty if isinstance(empty, Top) else empty.detach()
+
+
+def of_rows(nothing: Reduced, rows: int) -> Reduced:
+    """What an empty set gives, for every row."""
+    if isinstance(nothing, Top):
+        return Top(nothing.values.repeat(rows, 1), nothing.index.repeat(rows, 1))
+    return nothing.repeat(rows, *[1] * (nothing.ndim - 1))
 
 
 def put(whole: Reduced, span: Span, term: Term, plan: Plan) -> None:
@@ -127,14 +130,16 @@ class Weight(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What a way back takes along: values that the loss passed on, weights of the terms, gradients of the values."""
+    """What a backward pass takes along: the values, weights of the terms, gradients of the values, both buffers."""
 
     values: Sequence[Tensor]
     weights: list[Weight]
     collected: list[Tensor | None]
+    rows: GradientBuffer | None
+    columns: GradientBuffer | None
 
 
-def row_weights(kinds: list[str], gradients: Sequence[Tensor], keep: list[Tensor]) -> list[Weight]:
+def row_weights(kinds: list[str], gradients: Gradients, keep: list[Tensor]) -> list[Weight]:
     """One weight per term; tops and counts have none."""
     out, place = [], 0
     for kind in kinds:
@@ -150,7 +155,7 @@ def row_weights(kinds: list[str], gradients: Sequence[Tensor], keep: list[Tensor
 
 
 def backward_tile(plan: Plan, span: Span, way: Back) -> None:
-    """Make a tile again and carry its gradient to the stores and to the values."""
+    """Make a tile again and carry its gradient to the buffers and to the values."""
     rows, columns = plan.operands(span)
     gradient: Tensor | None = None
     similarity = products(rows, columns)
@@ -166,19 +171,19 @@ def backward_tile(plan: Plan, span: Span, way: Back) -> None:
     if gradient is None:
         return
     flat = gradient.reshape(len(rows), -1)
-    if plan.rows.wants_gradient:
-        plan.rows.add(span.first, span.last, flat, columns.flatten(0, -2))
-    if plan.columns.wants_gradient:
-        plan.columns.add(span.left, span.right, flat.T, rows)
+    if way.rows is not None:
+        way.rows.add(span.first, span.last, flat, columns.flatten(0, -2))
+    if way.columns is not None:
+        way.columns.add(span.left, span.right, flat.T, rows)
 
 
 def gradients_of(plan: Plan, view: Span, similarity: Tensor, way: Back) -> list[Tensor | None] | None:
     """Gradients of a tile's leaves, None for those that want none; None if nobody does."""
     skip, ends = plan.skip, plan.counts[1]
-    train = plan.rows.wants_gradient or plan.columns.wants_gradient
+    train = way.rows is not None or way.columns is not None
     wanted = [train] * skip + [c is not None for c in way.collected]
     for number in range(ends, len(way.values)):  # a further product also trains the columns
-        wanted[skip + number] = wanted[skip + number] or plan.columns.wants_gradient
+        wanted[skip + number] = wanted[skip + number] or way.columns is not None
     bare = plan.leaves(view, similarity, way.values)
     leaves = [x.detach().requires_grad_(w and x.is_floating_point()) for x, w in zip(bare, wanted, strict=True)]
     with torch.enable_grad():
@@ -218,35 +223,35 @@ def tile_weight(term: Term, weight: Weight, span: Span) -> Tensor:
 
 
 def carry(plan: Plan, span: Span, got: list[Tensor | None], way: Back) -> None:
-    """Gradients of a tile's squared norms to the stores, and of the values that the loss passed on to those."""
-    if not plan.sphere and got[1] is not None and plan.rows.wants_gradient:
-        plan.rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
-    if not plan.sphere and got[2] is not None and plan.columns.wants_gradient:
-        plan.columns.add_scaled(span.left, span.right, 2 * got[2].flatten())
+    """Gradients of a tile's squared norms to the buffers, and of the values that the loss passed on to those."""
+    if not plan.sphere and got[1] is not None and way.rows is not None:
+        way.rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
+    if not plan.sphere and got[2] is not None and way.columns is not None:
+        way.columns.add_scaled(span.left, span.right, 2 * got[2].flatten())
     begin, ends = plan.counts
     for number, gradient in enumerate(got[plan.skip :]):
         own = way.collected[number]
         if gradient is None:
             continue
         if number >= ends:
-            carry_further(plan, span, gradient, way.values[number], own)
+            carry_further(plan, span, gradient, number, way)
         elif own is not None and number < begin:
             own[span.first : span.last] += gradient.squeeze(1)
         elif own is not None:
             own[span.left : span.right] += gradient.squeeze(0)
 
 
-def carry_further(plan: Plan, span: Span, gradient: Tensor, vectors: Tensor, own: Tensor | None) -> None:
+def carry_further(plan: Plan, span: Span, gradient: Tensor, number: int, way: Back) -> None:
     """Gradients of a further product to its row vectors and to the columns."""
     first, last, left, right, *_ = span
-    vectors = vectors[first:last]
+    vectors, own = way.values[number][first:last], way.collected[number]
     stacked = vectors.ndim == 3
     if own is not None:
         columns = plan.columns.tile(left, right)
         own[first:last] += torch.einsum("rcm,cd->rmd", gradient, columns) if stacked else gradient @ columns
-    if plan.columns.wants_gradient:
+    if way.columns is not None:
         wide = gradient.permute(1, 0, 2).flatten(1) if stacked else gradient.T
-        plan.columns.add(left, right, wide, vectors.flatten(0, -2))
+        way.columns.add(left, right, wide, vectors.flatten(0, -2))
 
 
 def tied(values: Tensor, found: Top) -> bool:

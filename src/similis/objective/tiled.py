@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison, squares
+from similis.objective.context import Partition, Tiling, current_context
 from similis.objective.distances import Likeness, products, widened
-from similis.objective.joining import Joint, refuse_passing
-from similis.objective.passing import Passed
+from similis.objective.passing import Passed, order_of
 from similis.objective.plan import Plan, Span
 from similis.objective.reductions import Reduced, Term, Top
 from similis.objective.references import Block, References
-from similis.objective.store import Owned, Store
-from similis.objective.streaming import Streamed
+from similis.objective.streaming import Reduction, of_nothing
 from similis.objective.tile import MUTUAL, NORMS, Ask, Watched, terms_of
-from similis.objective.tiling import Tiling
+from similis.objective.tile_reader import TileReader, read_in_tiles
+from similis.objective.tile_readings import Rows, ValuesOfVectors
+from similis.objective.tiled_function import run_tiled
 from similis.values import UserError
 
 DEFAULT = Tiling(256, 1024)
@@ -28,20 +29,20 @@ DEFAULT = Tiling(256, 1024)
 class Side:
     """Vectors in the order of their labels."""
 
-    store: Store
+    reader: TileReader
     labels: Tensor | None
     counting: int | None = None  # the first label where labels rise by one, as those of classes do
-    passed: Passed | None = None  # then the store has this process's part of the vectors, labels are of all
+    passed: Passed | None = None  # then the reader has this process's part of the vectors, labels are of all
 
     @property
     def order(self) -> Tensor | None:
         """Position -> row; None where rows stand in order already."""
-        return self.store.order if self.passed is None else self.passed.order
+        return self.reader.order if self.passed is None else self.passed.order
 
 
 @dataclass(frozen=True)
 class TiledComparison(Comparison):
-    """Rows and references as stores that are read tile by tile."""
+    """Rows and references that are read tile by tile."""
 
     row_side: Side | None = None
     column_sides: tuple[Side, ...] = ()
@@ -55,17 +56,15 @@ class TiledComparison(Comparison):
     @property
     def rows(self) -> Tensor:
         """Row vectors (r, D), read with gradient."""
-        return self._row.store.rows(torch.arange(len(self._row.store), device=self.vectors.device))
+        return take_rows(self._row.reader)
 
     def columns(self) -> list[Tensor]:
         """The vectors of each block, read with gradient."""
-        refuse_passing("this loss needs")
+        self.context.refuse_ring("this loss needs")
         return self._columns_here()
 
     def _columns_here(self) -> list[Tensor]:
-        return [
-            side.store.rows(torch.arange(len(side.store), device=self.vectors.device)) for side in self.column_sides
-        ]
+        return [take_rows(side.reader) for side in self.column_sides]
 
     def gram(self) -> Tensor:
         """As of a dense comparison; of columns that are passed round each process adds its own."""
@@ -76,7 +75,7 @@ class TiledComparison(Comparison):
 
     def _taken(self, number: int, index: Tensor) -> Tensor:
         side = self.column_sides[number]
-        return side.store.rows(index) if side.passed is None else side.passed.rows(index)
+        return take_rows(side.reader, index) if side.passed is None else side.passed.rows(index)
 
     def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
         """As of a dense comparison; columns that are passed round are met where they are, and not fetched."""
@@ -85,25 +84,33 @@ class TiledComparison(Comparison):
             return super().at(index, anchors)
         row = torch.arange(len(self.vectors), device=index.device) if anchors is None else anchors
         row = row.view(-1, *[1] * (index.ndim - 1)).expand_as(index).flatten()
-        places = self._row.store.places
-        similar, norms = passed.met(self._row.store, row if places is None else places[row], index.flatten())
+        places = self._row.reader.places
+        similar, norms = passed.met(self._row.reader, row if places is None else places[row], index.flatten())
         own = None if self.on_sphere else squares(self.rows)[row] + norms
         return Likeness(similar.view_as(index), None if own is None else own.view_as(index))
 
     def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
-        store = self.column_sides[number].store
-        found: Tensor = Owned.apply(store.token, store, fn)  # type: ignore[no-untyped-call]
-        return found if store.places is None else found.index_select(0, store.places)
+        reader = self.column_sides[number].reader
+        (found,) = run_tiled(ValuesOfVectors(reader, fn))
+        return found if reader.places is None else found.index_select(0, reader.places)
 
     def plan(self, ask: Ask, number: int, first: int = 0) -> Plan:
         """How a reduction over one block, whose first column has that number, goes through its tiles."""
         block, side = self.references.blocks[number], self.column_sides[number]
         counting = side.counting if block.own is None and block.relation is None else None
         return Plan(
-            ask=ask,
-            rows=self._row.store,
-            columns=side.store,
-            block=replace(block, labels=side.labels if counting is None else None, ids=put(block.ids, side.order)),
+            which=ask.which,
+            fn=ask.fn,
+            counts=(len(ask.rows), len(ask.rows) + len(ask.cols)),
+            further=bool(ask.dots),
+            rows=self._row.reader,
+            columns=side.reader,
+            block=replace(
+                block,
+                vectors=side.reader.raw,
+                labels=side.labels if counting is None else None,
+                ids=put(block.ids, side.order),
+            ),
             row_labels=self._row.labels,
             own=put(block.own, self._row.order),
             offset=first,
@@ -114,8 +121,8 @@ class TiledComparison(Comparison):
         )
 
     def in_order(self, value: Tensor) -> Tensor:
-        """Values of rows in the order of the store, back in the order of the rows."""
-        places = self._row.store.places
+        """Values of rows in the order of reading, back in the order of the rows."""
+        places = self._row.reader.places
         return value if places is None else value.index_select(0, places)
 
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
@@ -126,12 +133,12 @@ class TiledComparison(Comparison):
         seen = plan if side.passed is None else plan.meeting(side.passed.example(), slice(0, 1))
         probed, read = probe(seen, values)
         kinds: list[str] = [term.kind for term in probed]
-        stack = side.store.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
+        stack = side.reader.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
         depth = max(term.values.shape[2:].numel() for term in probed) // stack
         mutual = not (ask.rows or ask.cols or ask.dots) and read <= MUTUAL
         sphere = plan.sphere or not read & NORMS  # squared norms that nobody reads need not be there
-        plan = replace(plan, tiling=self.tiling.shared(depth), mutual=mutual, sphere=sphere)
-        flat = list(Streamed.apply(plan, probed, plan.rows.token, plan.columns.token, *values))  # type: ignore[no-untyped-call]
+        plan = replace(plan, tiling=self.tiling.divide(depth), mutual=mutual, sphere=sphere)
+        flat = run_tiled(Reduction(plan, [(term.kind, of_nothing(term)) for term in probed]), *values)
         reduced: list[Reduced] = []
         for kind in kinds:
             part = self.in_order(flat.pop(0))
@@ -152,7 +159,7 @@ def probe(plan: Plan, values: list[Tensor]) -> tuple[list[Term], set[str]]:
     leaves = [x.detach() for x in bare]
     watched = Watched(plan.tile(cell, leaves))
     with torch.enable_grad():
-        terms = terms_of(plan.ask.fn(watched, *leaves[plan.skip :]))
+        terms = terms_of(plan.fn(watched, *leaves[plan.skip :]))
     if any(term.values.requires_grad for term in terms):
         raise UserError("the function of a tile uses a learned tensor from outside; pass it through rows= or cols=")
     return list(terms), watched.read
@@ -161,7 +168,7 @@ def probe(plan: Plan, values: list[Tensor]) -> tuple[list[Term], set[str]]:
 def tiled(
     vectors: Tensor, row_labels: Tensor | None, references: References, *, sphere: bool, normalise: bool, tiling: Tiling
 ) -> TiledComparison:
-    """The tiled comparison of rows with references; vectors that are both share one store."""
+    """The tiled comparison of rows with references; vectors that are both share one reader."""
     row = side_of(vectors, row_labels, normalise)
 
     def side(block: Block) -> Side:
@@ -173,7 +180,16 @@ def tiled(
         return side_of(block.vectors, block.labels, normalise)
 
     columns = tuple(side(block) for block in references)
-    return TiledComparison(vectors, row_labels, references, sphere, row_side=row, column_sides=columns, tiling=tiling)
+    return TiledComparison(
+        vectors,
+        row_labels,
+        references,
+        sphere,
+        context=current_context(),
+        row_side=row,
+        column_sides=columns,
+        tiling=tiling,
+    )
 
 
 def in_tiles(p: Comparison) -> TiledComparison:
@@ -184,7 +200,7 @@ def in_tiles(p: Comparison) -> TiledComparison:
 
 
 def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
-    """Vectors as a store in the order of their labels; classes are in order already and are not moved."""
+    """Vectors as a reader in the order of their labels; classes are in order already and are not moved."""
     order, counting = None, None
     if labels is not None and len(labels) > 1:
         first, final = int(labels[0]), int(labels[-1])
@@ -192,17 +208,24 @@ def side_of(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
             order = labels.argsort(stable=True)
         elif final - first == len(labels) - 1 and bool((labels[1:] > labels[:-1]).all()):
             counting = first
-    return Side(Store(vectors, normalise, order), put(labels, order), counting)
+    return Side(read_in_tiles(vectors, normalise, order), put(labels, order), counting)
 
 
-def spread_side(block: Block, joint: Joint, own: Side | None, normalise: bool, size: int) -> Side:
-    """Vectors of which each process has a part and the rest is passed round; ``own`` if the part has a store."""
+def spread_side(block: Block, joint: Partition, own: Side | None, normalise: bool, size: int) -> Side:
+    """Vectors of which each process has a part and the rest is passed round; ``own`` if the part has a reader."""
     labels = block.labels
     if own is None:
         part = None if labels is None else labels[joint.first : joint.first + joint.own]
         own = side_of(block.vectors, part, normalise)
-    passed = Passed(own.store, joint, labels, size)
-    return Side(own.store, put(labels, passed.order), passed=passed)
+    passed = Passed(own.reader, joint, order_of(joint, labels, own.reader.raw.device), size)
+    return Side(own.reader, put(labels, passed.order), passed=passed)
+
+
+def take_rows(reader: TileReader, index: Tensor | None = None) -> Tensor:
+    """Vectors by their own row numbers, any shape of index, all of them by None; with gradient."""
+    index = torch.arange(len(reader), device=reader.raw.device) if index is None else index
+    (found,) = run_tiled(Rows(reader, index))
+    return found
 
 
 def alike(first: Tensor | None, second: Tensor | None) -> bool:

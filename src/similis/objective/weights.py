@@ -7,37 +7,11 @@ logarithm of the sum it is too small on average (see ``sampling``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
-import torch
 from torch import Tensor
 
 from similis.objective.reductions import Term
 from similis.objective.tile import Ask, Tile, terms_of
-from similis.objective.within import within
 from similis.values import UserError
-
-_weights: ContextVar[Tensor | None] = ContextVar("class weights", default=None)
-
-
-@contextmanager
-def weighted_classes(weights: Tensor | None) -> Iterator[None]:
-    """Class vectors inside count as these numbers (C,) of classes; None for one each.
-
-    Example:
-        >>> from similis.objective.weights import weighted_classes
-        >>> with weighted_classes(None):
-        ...     pass
-    """
-    with within(_weights, weights):
-        yield
-
-
-def class_weights_here() -> Tensor | None:
-    """What each class vector counts for; None for one each, and inside a compiled graph."""
-    return None if torch.compiler.is_compiling() else _weights.get()
 
 
 def weighted(ask: Ask, weights: Tensor | None) -> Ask:

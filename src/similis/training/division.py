@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from similis.objective.joining import Joint
+from similis.objective.context import Partition
 from similis.objective.module import Loss
 from similis.objective.sharding import own_rows
 
 
-def divided_parameters(objective: nn.Module) -> dict[str, tuple[nn.Parameter, Joint]]:
+def divided_parameters(objective: nn.Module) -> dict[str, tuple[nn.Parameter, Partition]]:
     """Parameters of which this process has its rows alone, by their names in the objective's state."""
     found = {}
     for place, module in objective.named_modules():
@@ -55,7 +55,7 @@ def sum_of_squares(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 def divided_keys(
     objective: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
-) -> dict[str, Joint]:
+) -> dict[str, Partition]:
     """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are.
 
     Args:
@@ -75,11 +75,11 @@ def divided_keys(
 
 
 @torch.no_grad()
-def made_whole(tensors: Mapping[str, Tensor], divided: Mapping[str, Joint]) -> dict[str, Tensor]:
+def made_whole(tensors: Mapping[str, Tensor], divided: Mapping[str, Partition]) -> dict[str, Tensor]:
     """The rows of all processes in place of this one's; every process must ask for it."""
     return {key: divided[key].gather(value.detach()) if key in divided else value for key, value in tensors.items()}
 
 
-def own_parts(tensors: Mapping[str, Tensor], divided: Mapping[str, Joint]) -> dict[str, Tensor]:
+def own_parts(tensors: Mapping[str, Tensor], divided: Mapping[str, Partition]) -> dict[str, Tensor]:
     """This process's rows in place of the rows of all."""
     return {key: own_rows(value, divided[key]) if key in divided else value for key, value in tensors.items()}

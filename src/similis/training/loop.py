@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.composition import Combined
-from similis.objective.joining import joined
+from similis.objective.context import distributed
 from similis.objective.memory import WithMemory
 from similis.training.average import MovingAverage
 from similis.training.division import clip_joint_norm, shared_only
@@ -118,7 +118,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         return embeddings
 
     def value_of(embeddings: Tensor) -> Tensor:
-        with joined(task.communicator, streamed=task.streamed):
+        with distributed(task.communicator, ring=task.streamed):
             if isinstance(task.loss, WithMemory | Combined):
                 own: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
                 return own

@@ -7,13 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.compare import built, compare_to_classes, names_of, shared
+from similis.objective.compare import compare_classes, compare_to_classes, count_classes, own_classes
 from similis.objective.comparison import Comparison
 from similis.objective.distances import unit
-from similis.objective.joining import classes_here, number_of_classes
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import Term, Top, lse, softplus, top
-from similis.objective.references import Block, References
 from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import UserError
@@ -106,7 +104,7 @@ def proxy_gml(
         >>> round(float(proxy_gml(torch.eye(2), torch.tensor([0, 1]), w, ratio=1.0, regularisation=0.0)), 4)
         0.3133
     """
-    classes, members = number_of_classes(proxies), stacked(proxies).shape[1]
+    classes, members = count_classes(proxies), stacked(proxies).shape[1]
     rivals = kept_neighbors(classes, members, ratio, neighbors) - members
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
     value = p.mean(softplus(kept_classes(p, rivals, members) - p.at(labels.long()).s.sum(-1)))
@@ -134,11 +132,7 @@ def between_proxies(proxies: Tensor) -> Tensor:
 
     The cosines of a proxy with all proxies of a class add up to its product with their sum.
     """
-    vectors = unit(proxies)
-    share = classes_here()
-    sums = vectors.sum(1) if share is None else share.gather(vectors.sum(1))
-    own = names_of(vectors, share).repeat_interleave(vectors.shape[1])
-    block = Block(sums, torch.arange(len(sums), device=sums.device))
-    q = built(vectors.flatten(0, 1), own, References((block,)), sphere=True, normalise=False)
-    q = shared(q, None if share is None else share.communicator)
-    return q.mean(softplus(q.neg(lambda t: lse(t.s)) - q.at(own).s))
+    vectors = unit(own_classes(proxies))
+    q = compare_classes(vectors, vectors.sum(1))
+    assert q.row_labels is not None
+    return q.mean(softplus(q.neg(lambda t: lse(t.s)) - q.at(q.row_labels).s))

@@ -6,9 +6,8 @@ import math
 
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes
+from similis.objective.compare import compare_to_classes, count_classes
 from similis.objective.distances import angle_cosine
-from similis.objective.joining import number_of_classes
 from similis.objective.proxies import Size, class_vectors
 from similis.objective.reductions import Term, lse
 from similis.objective.tile import Tile
@@ -86,7 +85,7 @@ def proxy_nca(
         >>> float(proxy_nca(x, torch.tensor([0]), proxies=torch.tensor([[1.0, 0.0], [-1.0, 0.0]])))
         -4.0
     """
-    two_or_more(number_of_classes(proxies))
+    two_or_more(count_classes(proxies))
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
     own = p.at(labels.long())
 

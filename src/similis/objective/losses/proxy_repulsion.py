@@ -9,7 +9,6 @@ from torch import Tensor
 
 from similis.objective.compare import compare_classes, compare_classes_to
 from similis.objective.comparison import Comparison
-from similis.objective.joining import batch_size
 from similis.objective.proxies import one_per_class
 from similis.objective.reductions import lse, present, softplus
 from similis.objective.references import References
@@ -93,7 +92,7 @@ def proxy_repulsion(
     pull = p.pos(lambda t: lse(-scale * (t.s - margin_cos)))
     value = p.mean(softplus(pull), present(pull))
     if form == "samples":
-        return value + repulsion(seen_by_samples(p, batch_size(len(embeddings)), gram), p.rows, scale, margin_cos)
+        return value + repulsion(seen_by_samples(p, gram), p.rows, scale, margin_cos)
     if form not in ("proxies", "hybrid"):
         raise UserError(unknown("form of proxy_repulsion", form, ["samples", "proxies", "hybrid"]))
     between = repulsion(p.rows, p.rows, scale, margin_cos)
@@ -109,10 +108,10 @@ def repulsion(rows: Tensor, columns: Tensor, scale: float, margin_cos: float) ->
     return q.mean(softplus(q.neg(lambda t: lse(scale * (t.s + margin_cos)))))
 
 
-def seen_by_samples(p: Comparison, batch: int, gram: Gram) -> Tensor:
+def seen_by_samples(p: Comparison, gram: Gram) -> Tensor:
     """Rows W X^T X, whose products with W are G: a sum over the batch, or its mean."""
     if gram not in ("sum", "mean"):
         raise UserError(unknown("gram", gram, ["sum", "mean"]))
     with torch.autocast(p.vectors.device.type, enabled=False):
         summed = p.rows @ p.gram()
-    return summed * ((batch if gram == "sum" else 1) / max(len(p.references), 1))
+    return summed * ((p.references.live if gram == "sum" else 1) / max(len(p.references), 1))

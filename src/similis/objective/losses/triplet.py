@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.all_triplets import all_triplets
+from similis.objective.all_triplets import Excess, hinge_over_triplets, over_triplets
 from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, angle_cosine
-from similis.objective.joining import passed_round
-from similis.objective.reductions import Term, count, softplus, total
+from similis.objective.reductions import softplus
 from similis.objective.references import References
-from similis.objective.tile import Tile
-from similis.objective.tiling import streams
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
-Excess = Callable[[Likeness, Likeness, Tensor | None], Tensor]
 MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
 
 
@@ -116,22 +111,9 @@ def triplet(
 
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
-    if not smooth and not direction and streams() and not passed_round():
-        return reduced(p, *all_triplets(p, geometry, alpha), reduction)
-    index, real = p.positives()
-    near = p.at(index)
-    norms = () if near.norms is None else (near.norms,)
-
-    def every_triplet(t: Tile, s: Tensor, ok: Tensor, *more: Tensor) -> tuple[Term, ...]:
-        own = Likeness(s, more[0] if norms else None)
-        far = Likeness(t.s[..., None], None if t.norms is None else t.norms[..., None])
-        value = excess(own, far, more[-1] if direction else None)
-        ok = ok.expand_as(value)
-        return total(value, ok), count(ok), count(ok & (value > 0))
-
-    rows = (near.s, real, *norms)
-    value, number, active = p.neg(every_triplet, rows=rows, dots=(p.take(index),) if direction else ())
-    return reduced(p, value, number, active, reduction)
+    if not smooth and not direction:
+        return reduced(p, *hinge_over_triplets(p, geometry, alpha), reduction)
+    return reduced(p, *over_triplets(p, excess, directed=bool(direction)), reduction)
 
 
 def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:
