@@ -61,10 +61,7 @@ class Combined(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
         """The weighted sum for embeddings (B, D) and class ids (B,); image ids go to a memory."""
-        if isinstance(self.loss, WithMemory):
-            value = self.loss(embeddings, labels, image_ids=image_ids)
-        else:
-            value = self.loss(embeddings, labels)
+        value: Tensor = self.loss(embeddings, labels, image_ids=image_ids)
         for weight, term in zip(self.weights, self.terms, strict=True):
             value = value + weight * term(embeddings, labels)
         return value

@@ -66,6 +66,7 @@ class WithMemory(nn.Module):
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
         self._waiting: tuple[Tensor, Tensor, Tensor] | None = None
+        self._readers: set[object] = set()  # graphs, and saved states, that may still need the rows as they are
 
     def __call__(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
         """As :meth:`forward`, with its type."""
@@ -93,6 +94,7 @@ class WithMemory(nn.Module):
             memory = Block(matching(self.vectors[:filled], embeddings), rows, own=own, ids=self.ids[:filled])
             live = inner.class_rows(labels) if inner.learned else labels
             value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
+            self._await_backward(value)
         if self.training:
             self.batches += 1
             self._waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
@@ -105,27 +107,29 @@ class WithMemory(nn.Module):
         keep = slice(max(len(embeddings) - capacity, 0), None)
         kept = embeddings[keep]
         place = (int(self.seen) + torch.arange(len(kept), device=self.vectors.device)) % capacity
-        if not alone(self.vectors):  # a backward pass, or a saved state, still needs the old rows
+        if self._readers:
             self.vectors, self.labels, self.ids = self.vectors.clone(), self.labels.clone(), self.ids.clone()
+            self._readers = set()
         self.vectors.index_copy_(0, place, kept.to(self.vectors.dtype))
         self.labels.index_copy_(0, place, labels[keep].long())
         self.ids.index_copy_(0, place, image_ids[keep].long())
         self.seen = self.seen + len(kept)
 
+    def _await_backward(self, value: Tensor) -> None:
+        """Keep the rows until the backward pass of the value has run."""
+        if value.requires_grad:
+            reader = object()
+            self._readers.add(reader)
+            value.register_hook(lambda _: self._readers.discard(reader))  # type: ignore[no-untyped-call]
+
     def get_extra_state(self) -> dict[str, Any]:
-        """The batch that waits to be remembered."""
+        """The batch that waits to be remembered; the state shares the rows, which are not overwritten from now on."""
+        self._readers.add(object())
         return {} if self._waiting is None else dict(zip(("vectors", "labels", "ids"), self._waiting, strict=True))
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back the waiting batch of :meth:`get_extra_state`."""
         self._waiting = (state["vectors"], state["labels"], state["ids"]) if state else None
-
-
-def alone(buffer: Tensor) -> bool:
-    """Whether no other tensor (a view, or what a graph has saved) shares the memory of a buffer."""
-    owners = getattr(torch._C, "_storage_Use_Count", None)
-    # the buffer itself, and the handle that is asked for here
-    return owners is not None and int(owners(buffer.untyped_storage()._cdata)) <= 2
 
 
 def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:

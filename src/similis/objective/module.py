@@ -59,6 +59,7 @@ class Loss(nn.Module):
         embeddings: Tensor,
         labels: Tensor,
         *,
+        image_ids: Tensor | None = None,  # noqa: ARG002
         references: References | None = None,
         tuples: Pairs | Triplets | None = None,
     ) -> Tensor:
@@ -67,6 +68,7 @@ class Loss(nn.Module):
         Args:
             embeddings: (B, D), any floating point type.
             labels: (B,) integer class ids; a relation (B, B) where the loss allows it.
+            image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
         """

@@ -43,7 +43,14 @@ class Nested(nn.Module):
         self.loss = loss
         self.sizes = tuple(sizes)
 
-    def forward(self, embeddings: Tensor, labels: Tensor, *, references: References | None = None) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        image_ids: Tensor | None = None,  # noqa: ARG002
+        references: References | None = None,
+    ) -> Tensor:
         """The mean over the sizes."""
         if embeddings.shape[1] < self.sizes[-1]:
             raise UserError(

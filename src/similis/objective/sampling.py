@@ -85,7 +85,7 @@ class SampledClasses(nn.Module):
         self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """The loss of a batch over a new sample of the classes."""
         classes, communicator = self.loss.classes, current_context().communicator
         if classes is not None and communicator is None:

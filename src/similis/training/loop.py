@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from similis.objective.composition import Combined
 from similis.objective.context import distributed
-from similis.objective.memory import WithMemory
 from similis.training.average import MovingAverage
 from similis.training.division import clip_joint_norm, shared_only
 from similis.training.gradient_cache import cached_backward
@@ -119,10 +117,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
 
     def value_of(embeddings: Tensor) -> Tensor:
         with distributed(task.communicator, ring=task.streamed):
-            if isinstance(task.loss, WithMemory | Combined):
-                own: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
-                return own
-            value: Tensor = task.loss(embeddings, batch.labels)
+            value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
         return value
 
     if task.chunk is not None and task.chunk < len(batch.labels):
