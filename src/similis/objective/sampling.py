@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from similis.objective.compare import known_rows
 from similis.objective.joining import Joint, communicator_here, joint_of
+from similis.objective.labels import known_rows
 from similis.objective.module import Loss, generator_of
 from similis.objective.weights import weighted_classes
 from similis.registry import losses

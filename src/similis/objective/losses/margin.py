@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare, known_rows
+from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
+from similis.objective.labels import known_rows
 from similis.objective.proxies import Size
 from similis.objective.reductions import Term, count, total
 from similis.objective.references import References

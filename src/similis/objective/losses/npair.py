@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from similis.objective.compare import checked_labels, compare
+from similis.objective.compare import compare
 from similis.objective.comparison import Comparison, squares
 from similis.objective.distances import unit, widened
 from similis.objective.joining import communicator_here
+from similis.objective.labels import checked_labels
 from similis.objective.reductions import count, lse, present, softplus, top, total
 from similis.objective.references import Block, References
 from similis.objective.tiling import tiling_of
