@@ -45,10 +45,15 @@ class Preset:
 
 @dataclass(frozen=True)
 class Cost:
-    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``)."""
+    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``).
+
+    ``tuples`` is the memory of a call with T tuples, for losses that take them. A miner adds B M for the
+    similarities that it chooses from.
+    """
 
     time: str
     memory: str
+    tuples: str = ""
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,9 @@ class Pairs(NamedTuple):
 
     def counts(self) -> Counts:
         """Number of pairs, and of distinct anchors among them."""
-        anchors = set(self.positive_anchors.tolist()) | set(self.negative_anchors.tolist())
-        return Counts(len(self.positives) + len(self.negatives), len(anchors))
+        return Counts(
+            len(self.positives) + len(self.negatives), count_distinct(self.positive_anchors, self.negative_anchors)
+        )
 
 
 class Triplets(NamedTuple):
@@ -90,7 +91,12 @@ class Triplets(NamedTuple):
 
     def counts(self) -> Counts:
         """Number of triplets, and of distinct anchors among them."""
-        return Counts(len(self.anchors), len(set(self.anchors.tolist())))
+        return Counts(len(self.anchors), count_distinct(self.anchors))
+
+
+def count_distinct(*numbers: Tensor) -> int:
+    """How many different row numbers there are; as Python numbers, millions of them would outweigh the loss."""
+    return len({row for each in numbers for row in each.bincount().nonzero()[:, 0].tolist()})
 
 
 class Communicator(Protocol):

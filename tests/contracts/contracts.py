@@ -397,6 +397,7 @@ def metadata(entry: LossEntry, form: str) -> None:
     for name in entry.learns:
         assert name in signature, f"{entry.name} learns {name}, which is no argument of it"
     assert (entry.accepts is not None) == ("tuples" in signature), "accepts= and the argument tuples do not agree"
+    assert (entry.accepts is not None) == bool(entry.cost.tuples), "accepts= and the cost of tuples do not agree"
     assert not entry.memory or "references" in signature, "memory is declared without an argument references"
 
 

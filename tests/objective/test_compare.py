@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.compare import checked_labels, compare, compare_classes, compare_classes_to, compare_to_classes
+from similis.objective.compare import compare, compare_classes, compare_classes_to, compare_to_classes
 from similis.objective.reductions import total
 from similis.objective.references import batch_references
 from similis.values import UserError
@@ -13,34 +13,6 @@ from tests.batches import random_batch
 
 X, LABELS = random_batch(0)
 PROXIES = torch.randn(4, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        (torch.zeros(10, dtype=torch.int64), r"shape \(10,\) for 11 embeddings"),
-        (torch.zeros(11, 1, 1, dtype=torch.int64), r"shape \(11, 1, 1\)"),
-        (torch.tensor(3), r"shape \(\)"),
-        (torch.zeros(11), "torch.float32; class ids are integers"),
-        (torch.zeros(11, dtype=torch.complex64), "complex64; class ids are integers"),
-        (torch.zeros(10, 11), "relation has 10 rows for 11 embeddings"),
-    ],
-)
-def test_labels_that_are_none_are_refused(labels, words):
-    with pytest.raises(UserError, match=words):
-        checked_labels(labels, 11)
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
-def test_integers_of_any_width_become_int64(dtype):
-    got = checked_labels(LABELS.to(dtype), 11)
-    assert got.dtype == torch.int64
-    assert torch.equal(got, LABELS)
-
-
-def test_a_relation_passes_as_it_is():
-    relation = torch.rand(11, 11)
-    assert checked_labels(relation, 11) is relation
 
 
 @pytest.mark.parametrize("sphere", [True, False])

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from similis.objective.selection import draw, expanded, first_below, first_largest, pair_list, seeded, slots_of
+from similis.values import Counts
 
 VALUES = torch.tensor([[0.1, 0.9, 0.9, 0.3], [0.5, 0.2, 0.5, 0.4]])
 MASK = torch.tensor([[True, True, True, False], [True, False, True, True]])
 
 
-def test_pairs_and_triplets_row_by_row():
+def test_pairs_row_by_row():
     rows, columns = pair_list(MASK)
     assert rows.tolist() == [0, 0, 0, 1, 1, 1]
     assert columns.tolist() == [0, 1, 2, 0, 2, 3]
-    found = expanded(torch.tensor([4, 7]), torch.tensor([5, 8]), MASK)
-    assert found.anchors.tolist() == [4, 4, 4, 7, 7, 7]
-    assert found.positives.tolist() == [5, 5, 5, 8, 8, 8]
-    assert found.negatives.tolist() == [0, 1, 2, 0, 2, 3]
+
+
+@pytest.mark.parametrize("strip", [2**20, 0], ids=["one strip", "a strip for each pair"])
+def test_triplets_row_by_row(strip, monkeypatch):
+    monkeypatch.setattr("similis.objective.selection.STRIP", strip)
+    found = expanded(~MASK, lambda anchors, positives: MASK[anchors] & (torch.arange(4) != positives[:, None] - 1))
+    assert found.anchors.tolist() == [0, 0, 1, 1]  # row 0 has the positive 3, row 1 the positive 1
+    assert found.positives.tolist() == [3, 3, 1, 1]
+    assert found.negatives.tolist() == [0, 1, 2, 3]  # without the column before the positive
+    assert expanded(MASK[:0], lambda anchors, positives: MASK[anchors]).counts() == Counts(0, 0)
 
 
 def test_the_lowest_of_equal_columns():

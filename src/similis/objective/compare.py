@@ -10,6 +10,7 @@ from torch import Tensor
 from similis.objective.comparison import Comparison
 from similis.objective.context import Partition, current_context, spread_evenly
 from similis.objective.distances import unit, widened
+from similis.objective.labels import checked_labels, known_rows
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import choose_tiling, ring_tiling
@@ -18,19 +19,6 @@ from similis.values import UserError
 RING_DENSE = (
     "a miner, and dense(), need a matrix of the rows of all ranks; use distributed(communicator) without ring=True"
 )
-
-
-def checked_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
-    """Labels as int64, or a relation as it is; anything else is refused."""
-    if labels.ndim == 2:
-        if labels.shape[0] != rows:
-            raise UserError(f"the relation has {labels.shape[0]} rows for {rows} {what}; pass one row for each")
-        return labels
-    if labels.ndim != 1 or len(labels) != rows:
-        raise UserError(f"labels have shape {tuple(labels.shape)} for {rows} {what}; pass one integer for each")
-    if labels.is_floating_point() or labels.is_complex():
-        raise UserError(f"labels are {labels.dtype}; class ids are integers (labels.long())")
-    return labels.long()
 
 
 def compare(embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool) -> Comparison:
@@ -177,16 +165,3 @@ def matching(proxies: Tensor, embeddings: Tensor) -> Tensor:
     """Class vectors in the precision of the comparison; parameters themselves keep their type."""
     wide = widened(embeddings[:0]).dtype
     return proxies if widened(proxies[:0]).dtype == wide else proxies.to(wide)
-
-
-def known_rows(labels: Tensor, classes: int) -> Tensor:
-    """Labels as given; refused outside a compiled graph if one has no row among the proxies."""
-    if torch.compiler.is_compiling() or labels.ndim == 2 or not len(labels):
-        return labels
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise UserError(
-            f"labels run from {low} to {high} but there are proxies for classes 0 to {classes - 1}; "
-            "pass class_ids= (the training ids) when the loss is built"
-        )
-    return labels

@@ -17,6 +17,7 @@ from torch import Tensor
 from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.dense import Columns, reduced
 from similis.objective.distances import Likeness, products, widened
+from similis.objective.pair_products import pair_products, row_of_each
 from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
 from similis.objective.references import Block, References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
@@ -196,9 +197,12 @@ class Comparison:
     def at(self, index: Tensor, anchors: Tensor | None = None) -> Likeness:
         """Likeness of each row with its columns ``index``, (r,) or (r, m); of K vectors, one more axis.
 
-        With ``anchors`` (T,), of row ``anchors[t]`` with column ``index[t]``.
+        With ``anchors`` (T,), of row ``anchors[t]`` with column ``index[t]``. Memory follows the number of
+        pairs and the vectors that there are, not pairs times D.
         """
         with torch.autocast(self.vectors.device.type, enabled=False):
+            if index.numel() > max(len(self.vectors), len(self.references)):
+                return self._at_many(index, anchors)
             rows = self.rows if anchors is None else self.rows[anchors]
             vectors = self._here(index)
             wide = rows.view(len(rows), *[1] * (vectors.ndim - 2), rows.shape[-1])
@@ -208,6 +212,25 @@ class Comparison:
                 similar = from_owner(similar, index, self.column_shards)
                 norms = None if norms is None else from_owner(norms, index, self.column_shards)
             return Likeness(similar, norms)
+
+    def _at_many(self, index: Tensor, anchors: Tensor | None) -> Likeness:
+        """Likeness of more pairs than there are vectors."""
+        rows, columns, row = self.rows, self._all_columns(), row_of_each(index, anchors)
+        norms = None if self.on_sphere else squares(rows)[row] + squares(columns)[index]
+        return Likeness(pair_products(rows, columns, row.flatten(), index.flatten()).view_as(index), norms)
+
+    def between(self, first: Tensor, second: Tensor) -> Tensor:
+        """Products of the columns ``first`` (T,) with the columns ``second`` (T,), in the memory of :meth:`at`."""
+        if len(first) <= len(self.references) or any(block.spread is not None for block in self.references):
+            return (self.take(first) * self.take(second)).sum(-1)
+        columns = self._all_columns()
+        with torch.autocast(self.vectors.device.type, enabled=False):
+            return pair_products(columns, columns, first, second)
+
+    def _all_columns(self) -> Tensor:
+        """The vectors of all blocks in order."""
+        blocks = self.columns()
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
 
     def positives(self) -> tuple[Tensor, Tensor]:
         """Column numbers (r, m) of each row's positives, and which of them are real (the rest pads)."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor, nn
 
+from similis.objective.labels import rows_of, sorted_ids
 from similis.objective.memory import WithMemory
-from similis.objective.module import Loss, rows_of, sorted_ids
+from similis.objective.module import Loss
 from similis.objective.nested import Nested
 from similis.registry import RegulariserEntry, regularisers, unknown
 from similis.values import OptionValue, UserError

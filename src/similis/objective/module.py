@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from similis.objective.compare import checked_labels, compare
+from similis.objective.compare import compare
 from similis.objective.context import Partition, current_context, dense, use_context
+from similis.objective.labels import rows_of, sorted_ids
 from similis.objective.mining import each_row, mined_jointly, row_by_row
 from similis.objective.proxies import Size
 from similis.objective.references import References, batch_references
@@ -256,26 +257,6 @@ def preset_of(entry: LossEntry, name: str | None) -> Preset | None:
     if name not in entry.presets:
         raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
     return entry.presets[name]
-
-
-def rows_of(labels: Tensor, ids: Tensor) -> Tensor:
-    """Row number of each label among sorted class ids; outside a compiled graph, strange labels are refused."""
-    labels = checked_labels(labels, len(labels))
-    rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
-    if not torch.compiler.is_compiling() and not torch.equal(ids[rows], labels):
-        strange = labels[ids[rows] != labels][:5].tolist()
-        raise UserError(f"labels {strange} are not among the {len(ids)} class_ids that the loss was built with")
-    return rows
-
-
-def sorted_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
-    """Class ids in rising order as int64; repeated ids or a wrong number of them are refused."""
-    ids = sorted(int(i) for i in class_ids)
-    if len(set(ids)) != len(ids):
-        raise UserError("class_ids repeat an id; pass each training id once")
-    if num_classes is not None and num_classes != len(ids):
-        raise UserError(f"num_classes is {num_classes} but there are {len(ids)} class_ids; pass only class_ids")
-    return torch.tensor(ids, dtype=torch.int64)
 
 
 def generator_of(seed: int, call: int, *more: int) -> torch.Generator:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from similis.objective.compare import known_rows
 from similis.objective.context import Partition, current_context, use_context
+from similis.objective.labels import known_rows
 from similis.objective.module import Loss, generator_of
 from similis.registry import losses
 from similis.values import UserError

@@ -6,12 +6,15 @@ generator of the processor, whatever device the matrix is on, so that they are t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from similis.values import Triplets
 
 INF = float("inf")
+STRIP = 2**20  # triplets looked at at a time
 
 
 def seeded(generator: torch.Generator | None) -> torch.Generator:
@@ -25,10 +28,20 @@ def pair_list(mask: Tensor) -> tuple[Tensor, Tensor]:
     return rows, columns
 
 
-def expanded(anchors: Tensor, positives: Tensor, allowed: Tensor) -> Triplets:
-    """Every triplet of pair t, (anchors[t], positives[t]), with the columns of ``allowed`` (T, M)."""
-    pair, negatives = pair_list(allowed)
-    return Triplets(anchors[pair], positives[pair], negatives)
+def expanded(positive: Tensor, allowed: Callable[[Tensor, Tensor], Tensor]) -> Triplets:
+    """Every triplet of a positive pair with the columns that it is allowed, sorted by anchor, positive, negative.
+
+    The pairs are looked at a strip at a time: memory follows the triplets that are found, not all that there are.
+
+    Args:
+        positive: (B, M), true for the positives of each row.
+        allowed: (t,) anchors and (t,) their positives -> (t, M), true for the negatives to take.
+    """
+    found, height = [], 1 + STRIP // max(1, positive.shape[1])
+    for anchors, positives in zip(*(numbers.split(height) for numbers in pair_list(positive)), strict=True):
+        pair, negatives = pair_list(allowed(anchors, positives))
+        found.append((anchors[pair], positives[pair], negatives))
+    return Triplets(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
 def first_largest(values: Tensor, mask: Tensor) -> Tensor:

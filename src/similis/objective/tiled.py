@@ -11,6 +11,7 @@ from torch import Tensor
 from similis.objective.comparison import Comparison, squares
 from similis.objective.context import Partition, Tiling, current_context
 from similis.objective.distances import Likeness, products, widened
+from similis.objective.pair_products import row_of_each
 from similis.objective.passing import Passed, order_of
 from similis.objective.plan import Plan, Span
 from similis.objective.reductions import Reduced, Term, Top
@@ -82,8 +83,7 @@ class TiledComparison(Comparison):
         passed = self.column_sides[0].passed
         if passed is None:
             return super().at(index, anchors)
-        row = torch.arange(len(self.vectors), device=index.device) if anchors is None else anchors
-        row = row.view(-1, *[1] * (index.ndim - 1)).expand_as(index).flatten()
+        row = row_of_each(index, anchors).flatten()
         places = self._row.reader.places
         similar, norms = passed.met(self._row.reader, row if places is None else places[row], index.flatten())
         own = None if self.on_sphere else squares(self.rows)[row] + norms

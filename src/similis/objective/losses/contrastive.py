@@ -37,7 +37,7 @@ class Half(NamedTuple):
     family="pair",
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), hadsell and euclid (distance)",
     input="either",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="T + B D"),
     paper="Hadsell, Chopra, LeCun: Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006",
     network="siamese convolutional network, 2",
     weight="S: 1 for every positive and every active negative (cosine)",
@@ -96,7 +96,7 @@ def contrastive(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: a robust first try with class-balanced batches and no miner. ``euclid2`` has no
     force between coincident negatives; ``hadsell`` has its largest there.

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare, known_rows
+from similis.objective.compare import compare
 from similis.objective.comparison import Comparison
+from similis.objective.labels import known_rows
 from similis.objective.proxies import Size
 from similis.objective.reductions import Term, count, total
 from similis.objective.references import References
@@ -38,7 +39,7 @@ def boundary(size: Size, *, beta: float = 1.2, per_class: bool = False, learnabl
     family="triplet",
     geometry="distance of unit vectors",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="T + B D"),
     paper="Wu, Manmatha, Smola, Kraehenbuehl: Sampling Matters in Deep Embedding Learning, ICCV 2017",
     network="ResNet50, 128",
     weight="S: 1 for every active pair",
@@ -88,7 +89,7 @@ def margin(
 
     Shapes: embeddings (B, D), labels (B,), beta () or (C,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: with the miner ``distance_weighted``; robust to noise because a pair is judged by
     an absolute distance, not against another pair. 1.2 is a distance: as a cosine it would be 0.28.

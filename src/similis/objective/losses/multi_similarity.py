@@ -21,7 +21,7 @@ Keep = tuple[Tensor, ...]
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="B^2 + B D"),
     paper="Wang, Han, Huang, Dong, Scott: Multi-Similarity Loss with General Pair Weighting, CVPR 2019",
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the mined pairs of the anchor",
@@ -80,7 +80,7 @@ def multi_similarity(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory B^2 + B D; in tiles, so no matrix of similarities is held.
 
     When to use: the strongest of the losses without proxies; class-balanced batches, five images each.
 

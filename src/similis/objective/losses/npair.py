@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import checked_labels, compare, has_whole_batch
+from similis.objective.compare import compare, has_whole_batch
 from similis.objective.comparison import Comparison, squares
+from similis.objective.labels import checked_labels
 from similis.objective.reductions import count, lse, present, softplus, top, total
 from similis.objective.references import Block, References
 from similis.registry import Cost, Preset, Range, register_loss, unknown

@@ -26,7 +26,9 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), euclid (distance)",
     input="either",
     cost=Cost(
-        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)", memory="B D"
+        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)",
+        memory="B D",
+        tuples="T + B D",
     ),
     paper="Schroff, Kalenichenko, Philbin: FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015",
     network="Inception (NN2), 128",
@@ -83,7 +85,7 @@ def triplet(
     Shapes: embeddings (B, D), labels (B,) -> ().
 
     Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or directed: n in the place
-    of log n); in tiles, so no matrix of similarities is held.
+    of log n); T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: with a miner (``semi_hard``, ``distance_weighted``) and class-balanced batches; most
     triplets of a trained network are satisfied and silent.
@@ -119,7 +121,7 @@ def triplet(
 def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:
     """The loss over a miner's triplets."""
     near, far = p.at(tuples.positives, tuples.anchors), p.at(tuples.negatives, tuples.anchors)
-    np = (p.take(tuples.positives) * p.take(tuples.negatives)).sum(-1) if directed else None
+    np = p.between(tuples.positives, tuples.negatives) if directed else None
     value = excess(near, far, np)
     return reduced(p, value, torch.ones_like(value, dtype=torch.bool), value > 0, reduction)
 
