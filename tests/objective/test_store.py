@@ -7,9 +7,9 @@ import torch
 
 from benchmarks.rounds import peak_memory
 from similis.objective import store as module
-from similis.objective.distances import unit
 from similis.objective.module import loss
 from similis.objective.store import Owned, Store
+from similis.sphere import unit
 
 
 @pytest.fixture

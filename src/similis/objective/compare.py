@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison
-from similis.objective.distances import unit, widened
 from similis.objective.joining import (
     Joint,
     classes_here,
@@ -23,6 +22,7 @@ from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import tiling_of, tiling_of_passed
 from similis.objective.weights import class_weights_here
+from similis.sphere import unit, widened
 from similis.values import Communicator, UserError
 
 PASSED_DENSE = (

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.distances import widened
+from similis.sphere import norms, rescale, scaled_norms, widened
 from similis.values import UserError
 
 CHUNK = 2**20  # numbers worked on at a time where all vectors are gone through
@@ -115,7 +115,10 @@ class Store:
     def _at(self, index: Tensor | slice) -> Tensor:
         """Vectors at row numbers, on the sphere if told so."""
         vectors = self.raw[index].to(self.dtype)
-        return vectors / norms_of(vectors).clamp(min=1e-12) if self.sphere else vectors
+        if not self.sphere:
+            return vectors
+        scaled, _ = rescale(vectors)
+        return scaled.div_(scaled_norms(scaled))
 
     def finished(self) -> Tensor | None:
         """The gathered gradient with respect to the raw vectors, in their order and type; then forgets it."""
@@ -137,9 +140,8 @@ class Store:
         """In place: the gradient of x / |x| with respect to x is tangent, divided by the norm."""
         part, vectors = gradient[first:last], self.tile(first, last)
         index = slice(first, last) if self.order is None else self.order[first:last]
-        norms = norms_of(self.raw[index].to(self.dtype))
         radial = (part * vectors).sum(-1, keepdim=True)
-        part.sub_(torch.where(norms > 1e-12, radial, 0.0) * vectors).div_(norms.clamp(min=1e-12))
+        part.sub_(radial * vectors).div_(norms(self.raw[index]))  # made again: one number each adds up over classes
 
 
 class _Gate(torch.autograd.Function):
@@ -198,12 +200,6 @@ class Owned(torch.autograd.Function):
             (found,) = torch.autograd.grad(made, vectors, gradients[0][first:last])
             store.buffer()[first:last] += found
         return torch.zeros((), dtype=store.dtype, device=store.raw.device), None, None
-
-
-def norms_of(vectors: Tensor) -> Tensor:
-    """Norms, with their axis; made again where they are needed, for even one number each adds up over classes."""
-    found: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return found
 
 
 def taken(ctx: Any, name: str) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison import Comparison, squares
-from similis.objective.distances import Likeness, products, widened
+from similis.objective.distances import Likeness, products
 from similis.objective.joining import Joint, refuse_passing
 from similis.objective.passing import Passed
 from similis.objective.plan import Plan, Span
@@ -19,6 +19,7 @@ from similis.objective.store import Owned, Store
 from similis.objective.streaming import Streamed
 from similis.objective.tile import MUTUAL, NORMS, Ask, Watched, terms_of
 from similis.objective.tiling import Tiling
+from similis.sphere import widened
 from similis.values import UserError
 
 DEFAULT = Tiling(256, 1024)

@@ -10,12 +10,12 @@ from torch.nn.functional import cross_entropy
 
 from similis.objective.compare import checked_labels, compare
 from similis.objective.comparison import Comparison, squares
-from similis.objective.distances import unit, widened
 from similis.objective.joining import communicator_here
 from similis.objective.reductions import count, lse, present, softplus, top, total
 from similis.objective.references import Block, References
 from similis.objective.tiling import tiling_of
 from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.sphere import unit, widened
 from similis.values import UserError
 
 Positives = Literal["all", "one", "pairs"]

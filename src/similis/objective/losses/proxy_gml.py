@@ -9,13 +9,13 @@ from torch import Tensor
 
 from similis.objective.compare import built, compare_to_classes, names_of, shared
 from similis.objective.comparison import Comparison
-from similis.objective.distances import unit
 from similis.objective.joining import classes_here, number_of_classes
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import Term, Top, lse, softplus, top
 from similis.objective.references import Block, References
 from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
+from similis.sphere import unit
 from similis.values import UserError
 
 
