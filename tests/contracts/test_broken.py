@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from similis.objective.distances import unit, widened
 from similis.objective.losses.proxy_anchor import proxy_anchor
 from similis.objective.losses.triplet import triplet
 from similis.objective.proxies import one_per_class
 from similis.registry import Cost, Preset, Range, losses
+from similis.sphere import unit, widened
 from tests.contracts.contracts import CONTRACTS
 from tests.contracts.test_losses import test_an_exemption_is_stated_and_still_needed as check_exemption
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from similis.objective.compare import compare
-from similis.objective.distances import Likeness, angle_cosine, bounded, products, unit, widened
+from similis.objective.distances import Likeness, angle_cosine, bounded, products
 from similis.objective.reductions import total
+from similis.sphere import unit, widened
 from similis.values import UserError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.distances import unit, widened
 from similis.objective.references import Block, References, batch_references
+from similis.sphere import unit, widened
 from similis.values import UserError
 
 LABELS = torch.tensor([7, 3, 7, 3, 7, 1])

@@ -7,10 +7,10 @@ import torch
 
 from benchmarks.rounds import peak_memory
 from similis.objective import tile_reader as module
-from similis.objective.distances import unit
 from similis.objective.module import loss
 from similis.objective.tile_reader import read_in_tiles
 from similis.objective.tiled import take_rows
+from similis.sphere import unit
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from similis.objective import tile_reader as module
-from similis.objective.distances import unit
 from similis.objective.tile_reader import read_in_tiles
 from similis.objective.tile_readings import ValuesOfVectors
 from similis.objective.tiled import take_rows
 from similis.objective.tiled_function import run_tiled
+from similis.sphere import unit
 
 ORDER = torch.tensor([3, 0, 6, 1, 5, 2, 4])
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from similis.objective.comparison import Comparison
 from similis.objective.context import Partition, current_context, spread_evenly
-from similis.objective.distances import unit, widened
 from similis.objective.labels import checked_labels, known_rows
 from similis.objective.references import Block, References, batch_references
 from similis.objective.tiled import tiled
 from similis.objective.tiling import choose_tiling, ring_tiling
+from similis.sphere import unit, widened
 from similis.values import UserError
 
 RING_DENSE = (

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.dense import Columns, reduced
-from similis.objective.distances import Likeness, products, widened
+from similis.objective.distances import Likeness, products
 from similis.objective.pair_products import pair_products, row_of_each
 from similis.objective.reductions import Reduced, Top, evaluate, merge, restricted, safe_lse
 from similis.objective.references import Block, References, Set
 from similis.objective.tile import Ask, Tile, TileFunction, terms_of
 from similis.objective.weights import weighted
+from similis.sphere import widened
 from similis.values import Communicator, UserError
 
 Values = Sequence[Tensor]

@@ -7,6 +7,7 @@ S = 0.875 as a distance, which is why no margin travels without its geometry.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,16 +25,6 @@ GEOMETRIES = ("cosine", "euclid2", "euclid")
 # Products of equal vectors differ from their squared norms by a few units in the last place.
 # What lies below this many of them is a distance of zero, not one of 1e-4 with a random direction.
 ROUNDING_UNITS = 8.0
-
-
-def widened(vectors: Tensor) -> Tensor:
-    """Half precision becomes float32: exponents of 35 and more are ordinary in these losses."""
-    return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
-
-
-def unit(vectors: Tensor) -> Tensor:
-    """Vectors divided by max(norm, 1e-12), in at least float32."""
-    return functional.normalize(widened(vectors), dim=-1, eps=1e-12)
 
 
 def products(rows: Tensor, columns: Tensor) -> Tensor:
@@ -72,8 +63,9 @@ class Likeness:
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        # a root of 1e-15 has a finite slope; nothing but the stand-in lies below 1e-14
-        return functional.threshold(self._squared(1e-30).sqrt(), 1e-14, 0.0)
+        # the root of the stand-in has a finite slope, and every number of the type that is no rounding lies above it
+        nothing = 4 * torch.finfo(self.s.dtype).tiny
+        return functional.threshold(self._squared(nothing).sqrt(), 1.01 * math.sqrt(nothing), 0.0)
 
     def _squared(self, nothing: float) -> Tensor:
         """Squared distance, with ``nothing`` where only rounding is left; few passes, for this is an inner loop."""

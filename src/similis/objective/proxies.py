@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -48,13 +48,20 @@ def class_vectors(size: Size, per_class: int | None = None, start: Start = "unit
     return values * math.sqrt(2.0 / rows) if start == "kaiming_normal" else values / values.norm(dim=-1, keepdim=True)
 
 
-def one_per_class(start: Start = "unit_gaussian") -> Callable[[Size], Tensor]:
+@dataclass(frozen=True)
+class OnePerClass:
+    """Makes one vector for each class; a function inside a function could not be pickled with its loss."""
+
+    start: Start
+
+    def __call__(self, size: Size) -> Tensor:
+        """Initial class vectors (C, D)."""
+        return class_vectors(size, None, self.start)
+
+
+def one_per_class(start: Start = "unit_gaussian") -> OnePerClass:
     """One vector for each class, for the ``learns`` of a loss."""
-
-    def proxies(size: Size) -> Tensor:
-        return class_vectors(size, None, start)
-
-    return proxies
+    return OnePerClass(start)
 
 
 def stacked(proxies: Tensor) -> Tensor:

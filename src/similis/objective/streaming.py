@@ -25,6 +25,7 @@ from similis.objective.reductions import (
     filled,
     largest,
     merge,
+    present,
     restricted,
 )
 from similis.objective.slopes import lowest
@@ -116,7 +117,7 @@ def put(whole: Reduced, span: Span, term: Term, plan: Plan) -> None:
 def tile_lse(values: Tensor) -> Tensor:
     """Log-sum-exp along axis 1, without a graph."""
     peak = values.amax(1)
-    some = peak > -INF
+    some = present(peak)
     peak = torch.where(some, peak, 0.0)
     mass = (values - peak.unsqueeze(1)).clamp_(min=lowest(values)).exp_().sum(1)
     return torch.where(some, mass.log_().add_(peak), -INF)
@@ -148,7 +149,7 @@ def row_weights(kinds: list[str], gradients: Gradients, keep: list[Tensor]) -> l
             place += 2
             continue
         # an empty set (-inf) gives weights of 0
-        peak = torch.where(keep[0] > -INF, keep.pop(0), INF) if kind == "lse" else None
+        peak = torch.where(present(keep[0]), keep.pop(0), INF) if kind == "lse" else None
         out.append(Weight(gradients[place], peak))
         place += 1
     return out

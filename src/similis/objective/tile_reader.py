@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.distances import widened
+from similis.sphere import norms, rescale, scaled_norms, widened
 from similis.values import UserError
 
 CHUNK = 2**20  # numbers worked on at a time where all vectors are gone through
@@ -70,7 +70,10 @@ class TileReader:
     def at(self, index: Tensor | slice) -> Tensor:
         """Vectors at row numbers."""
         vectors = self.raw[index].to(self.dtype)
-        return vectors / norms_of(vectors).clamp(min=1e-12) if self.sphere else vectors
+        if not self.sphere:
+            return vectors
+        scaled, _ = rescale(vectors)
+        return scaled.div_(scaled_norms(scaled))
 
     def _made(self, part: slice) -> Tensor:
         return self.at(part if self.order is None else self.order[part])
@@ -119,9 +122,8 @@ class TileReader:
         """In place: the gradient of x / |x| with respect to x is tangent, divided by the norm."""
         part, vectors = gradient[first:last], self.tile(first, last)
         index = slice(first, last) if self.order is None else self.order[first:last]
-        norms = norms_of(self.raw[index].to(self.dtype))
         radial = (part * vectors).sum(-1, keepdim=True)
-        part.sub_(torch.where(norms > 1e-12, radial, 0.0) * vectors).div_(norms.clamp(min=1e-12))
+        part.sub_(radial * vectors).div_(norms(self.raw[index]))  # made again: one number each adds up over classes
 
 
 class GradientBuffer:
@@ -191,9 +193,3 @@ def read_in_tiles(vectors: Tensor, sphere: bool, order: Tensor | None = None) ->
 def empty_token(vectors: Tensor, dtype: torch.dtype) -> Tensor:
     """A tensor of the shape of the vectors that takes no memory: its gradient is what it is there for."""
     return torch.zeros((), dtype=dtype, device=vectors.device).expand(vectors.shape)
-
-
-def norms_of(vectors: Tensor) -> Tensor:
-    """Norms, with their axis; made again where they are needed, for even one number each adds up over classes."""
-    found: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return found

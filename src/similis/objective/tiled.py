@@ -10,7 +10,7 @@ from torch import Tensor
 
 from similis.objective.comparison import Comparison, squares
 from similis.objective.context import Partition, Tiling, current_context
-from similis.objective.distances import Likeness, products, widened
+from similis.objective.distances import Likeness, products
 from similis.objective.pair_products import row_of_each
 from similis.objective.passing import Passed, order_of
 from similis.objective.plan import Plan, Span
@@ -21,6 +21,7 @@ from similis.objective.tile import MUTUAL, NORMS, Ask, Watched, terms_of
 from similis.objective.tile_reader import TileReader, read_in_tiles
 from similis.objective.tile_readings import Rows, ValuesOfVectors
 from similis.objective.tiled_function import run_tiled
+from similis.sphere import widened
 from similis.values import UserError
 
 DEFAULT = Tiling(256, 1024)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.registry import unknown
-from similis.retrieval.likeness import Similarity, comparable
+from similis.retrieval.likeness import Similarity, check_range, comparable
 from similis.values import DataError, MissingExtraError, Neighbors, UserError
 
 Kind = Literal["flat", "ivf-pq", "hnsw"]
@@ -124,7 +124,7 @@ def _ivf_pq(faiss: ModuleType, rows: np.ndarray[Any, Any], lists: int, code_byte
 
 def _array(vectors: Tensor) -> np.ndarray[Any, Any]:
     """What faiss reads: contiguous float32 in memory."""
-    return np.ascontiguousarray(vectors.float().cpu().numpy())
+    return np.ascontiguousarray(check_range(vectors.float()).cpu().numpy())
 
 
 def _faiss() -> ModuleType:

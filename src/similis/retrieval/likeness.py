@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from similis.registry import unknown
+from similis.sphere import unit, widened
 from similis.values import DivergedError, UserError
 
 Similarity = Literal["cosine", "dot"]
@@ -29,7 +30,8 @@ def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
 
     Args:
         vectors: (N, D) of floating point, finite.
-        similarity: "cosine" divides each row by max(norm, 1e-12); "dot" leaves it as it is.
+        similarity: "cosine" divides each row by its norm (zeros stay zeros); "dot" leaves it as it is, and
+            refuses lengths whose products leave the range of the type.
 
     Example:
         >>> comparable(torch.tensor([[3.0, 4.0]])).tolist()
@@ -41,15 +43,27 @@ def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
         raise UserError(
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
         )
-    wide = vectors.detach()
-    wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
+    wide = widened(vectors.detach())
     broken = ~wide.isfinite().all(dim=1)
     if broken.any():
         raise DivergedError(
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
             "ranks of NaN mean nothing: look at the model or the learning rate that made them"
         )
-    return functional.normalize(wide, dim=1, eps=1e-12) if similarity == "cosine" else wide.contiguous()
+    return unit(wide) if similarity == "cosine" else check_range(wide.contiguous())
+
+
+def check_range(vectors: Tensor) -> Tensor:
+    """Vectors as given; refused if their inner products would overflow, or all of them be lost in underflow."""
+    kind = torch.finfo(vectors.dtype)
+    largest = float(vectors.abs().amax()) if vectors.numel() else 0.0
+    low, high = math.sqrt(kind.tiny / kind.eps), math.sqrt(kind.max / 4 / max(1, vectors.shape[1]))
+    if largest and not low < largest < high:
+        raise UserError(
+            f"the largest coordinate is {largest:.1e}, but inner products in {kind.dtype} need one between {low:.0e} "
+            f"and {high:.0e}; multiply all vectors by one factor, or use similarity='cosine'"
+        )
+    return vectors
 
 
 def as_gallery(vectors: Tensor) -> Gallery:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from similis.data.samplers.mined import drawn_positives
-from similis.retrieval.likeness import TILE, tile_rows
+from similis.retrieval.likeness import TILE, comparable, tile_rows
 from similis.retrieval.search import top
 from similis.values import Embedded, UserError
 
@@ -57,7 +57,7 @@ def mine_offline(
         raise UserError(f"offline mining is hard or semi_hard; given {kind!r}")
     if k < 1:
         raise UserError(f"k={k} given; a list holds at least one negative")
-    x, labels = torch.nn.functional.normalize(embedded.vectors, dim=1), embedded.labels
+    x, labels = comparable(embedded.vectors), embedded.labels
     positives = random_positives(labels, generator) if kind == "semi_hard" else torch.full((len(x),), -1)
     negatives = torch.full((len(x), k), -1, dtype=torch.long)
     for rows in torch.split(torch.arange(len(x)), tile_rows(len(x), tile)):

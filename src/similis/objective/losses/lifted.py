@@ -129,7 +129,7 @@ def mined_without_margin(p: Comparison, epsilon_cos: float, pull_scale: float, p
     """Two log-sum-exps over mined pairs; anchors that keep nothing count as 0 in the mean."""
     farthest = -p.pos(lambda t: top(-t.s)).values[:, 0]
     nearest = p.neg(lambda t: top(t.s)).values[:, 0]
-    pull = p.pos(lambda t, near: lse(-pull_scale * t.s, t.s < near + epsilon_cos), rows=(nearest,))
-    push = p.neg(lambda t, far: lse(push_scale * t.s, t.s > far - epsilon_cos), rows=(farthest,))
+    pull = p.pos(lambda t, near: lse(-pull_scale * t.s, ~(t.s >= near + epsilon_cos)), rows=(nearest,))
+    push = p.neg(lambda t, far: lse(push_scale * t.s, ~(t.s <= far - epsilon_cos)), rows=(farthest,))
     kept = present(pull) & present(push)
     return p.mean(torch.where(kept, 2 / pull_scale * pull + 2 / push_scale * push, 0.0))

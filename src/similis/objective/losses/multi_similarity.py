@@ -140,4 +140,4 @@ def kept(t: Tile, *keep: Tensor, above: bool) -> Tensor | None:
         return None
     if keep[0].dtype == torch.bool:
         return keep[0][:, 0, t.columns[0]]
-    return t.s > keep[0] if above else t.s < keep[0]
+    return ~(t.s <= keep[0]) if above else ~(t.s >= keep[0])  # a NaN stays, or it would vanish from the loss

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from similis.objective.compare import compare_classes, compare_to_classes, count_classes, own_classes
 from similis.objective.comparison import Comparison
-from similis.objective.distances import unit
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import Term, Top, lse, softplus, top
 from similis.objective.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
+from similis.sphere import unit
 from similis.values import UserError
 
 

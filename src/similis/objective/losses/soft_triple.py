@@ -9,10 +9,11 @@ from torch import Tensor
 
 from similis.objective.compare import compare_to_classes
 from similis.objective.comparison import Comparison
-from similis.objective.distances import Likeness, unit
+from similis.objective.distances import Likeness
 from similis.objective.proxies import Size, class_vectors, stacked
 from similis.objective.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
+from similis.sphere import unit
 
 
 def class_centers(size: Size, *, centers: int = 10) -> Tensor:
