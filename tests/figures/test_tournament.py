@@ -5,35 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from similis.figures.critical_difference import cliques, critical_difference
 from similis.figures.tournament import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss, style
 
 NAMES = [f"loss{i}" for i in range(12)]
-
-
-def test_cliques_are_the_longest_runs():
-    assert cliques([1.0, 1.1, 1.2, 3.0, 3.1], 0.5) == [(0, 2), (3, 4)]
-    assert cliques([1.0, 2.0, 3.0], 0.5) == []
-    assert cliques([1.0, 2.0, 3.0], 2.0) == [(0, 2)]
-
-
-def test_the_diagram_names_every_loss_with_its_rank():
-    ranks = np.linspace(1.5, 11.2, 12)
-    figure = critical_difference(NAMES, ranks.tolist(), 2.2, "title")
-    texts = [text.get_text().strip() for text in figure.axes[0].texts]
-    assert all(f"{name}  {rank:.2f}" in texts for name, rank in zip(NAMES, ranks, strict=True))
-    bars = [line for line in figure.axes[0].lines if line.get_linewidth() == 5]
-    assert len(bars) == len(cliques(ranks.tolist(), 2.2))
-
-
-def test_names_of_the_diagram_do_not_overlap():
-    figure = critical_difference(NAMES, [3.0 + 0.01 * i for i in range(12)], 2.2, "title")
-    drawn = figure.canvas.get_renderer()
-    boxes = [t.get_window_extent(drawn) for t in figure.axes[0].texts if "loss" in t.get_text()]
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-    width, height = figure.get_size_inches() * figure.dpi
-    assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in boxes)
-
 
 FIGURES = {
     "loss": lambda: recall_by_loss([(n, 50.0 + i, 1.0, 3.0, [49.0, 51.0]) for i, n in enumerate(NAMES)], "t"),

@@ -74,7 +74,7 @@ def test_the_report_has_everything(copy):
     markdown, page = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
-        "## d8, equal samples", "### Verdicts", "not told apart", "critical difference", "interquartile mean",
+        "## d8, equal samples", "### Verdicts", "not told apart", "interquartile mean",
         "sums of ranks",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
         "importance",
@@ -83,7 +83,7 @@ def test_the_report_has_everything(copy):
         assert word in text, word
         assert word.strip("#` ") in html, word
     shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
-    assert len(shown) == 2 * 5 + 1
+    assert len(shown) == 2 * 4 + 1
     assert all(len(alt) > 20 and (markdown.parent / file).read_bytes().startswith(b"\x89PNG") for alt, file in shown)
     assert html.count("<img alt=") == len(shown)
     assert not re.search(r'(src|href)="(?!data:)', html), "the page needs nothing from elsewhere"

@@ -12,11 +12,6 @@ def scipy_stats() -> Any:
     return part("scipy.stats", "scipy", "study")
 
 
-def posthocs() -> Any:
-    """The module ``scikit_posthocs``."""
-    return part("scikit_posthocs", "scikit-posthocs", "study")
-
-
 def optuna() -> Any:
     """The module ``optuna``, told to speak of warnings only."""
     found = part("optuna", "optuna", "study")

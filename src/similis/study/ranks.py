@@ -7,60 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from similis.study.components import Floats, Scores
-from similis.study.extras import posthocs, scipy_stats
+from similis.study.components import Floats
+from similis.study.extras import scipy_stats
 from similis.values import UserError
-
-
-@dataclass(frozen=True, eq=False)
-class RankTest:
-    """Friedman's test and Nemenyi's pairs, a block being a test class.
-
-    Attributes:
-        names: the m losses.
-        mean_ranks: (m,) mean rank over the blocks, 1 is best.
-        friedman_p: of "all losses rank alike".
-        pairs_p: (m, m) Nemenyi's p of every pair.
-        critical: mean ranks that lie further apart than this differ at 5 %.
-        blocks: number of blocks.
-    """
-
-    names: tuple[str, ...]
-    mean_ranks: Floats
-    friedman_p: float
-    pairs_p: Floats
-    critical: float
-    blocks: int
-
-
-def rank_test(scores: Scores) -> RankTest:
-    """Friedman and Nemenyi over the test classes, scores averaged over seeds.
-
-    It answers whether losses rank alike over classes, one vote per class whatever its size. As a
-    procedure for "better on new classes" it raises too many alarms (see the decision on judgement).
-
-    Reference: Demsar: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 2006.
-
-    Example:
-        >>> y = np.linspace(0, 1, 3 * 9).reshape(3, 9, 1)  # loss c above loss b above loss a in every class
-        >>> found = rank_test(Scores(("a", "b", "c"), y, np.ones(9)))
-        >>> found.mean_ranks.tolist(), round(found.critical, 3)
-        ([3.0, 2.0, 1.0], 1.105)
-    """
-    blocks = scores.values.mean(axis=2).T  # (K, m)
-    if len(scores.names) < 3:
-        raise UserError(f"{len(scores.names)} losses given; Friedman's test compares three or more")
-    stats = scipy_stats()
-    ranks = stats.rankdata(-blocks, axis=1).mean(axis=0)
-    if np.ptp(blocks, axis=1).max() == 0:  # every class is a tie: the statistic is 0 / 0
-        p, pairs = 1.0, np.ones((len(scores.names),) * 2)
-    else:
-        p = float(stats.friedmanchisquare(*blocks.T).pvalue)
-        pairs = np.asarray(posthocs().posthoc_nemenyi_friedman(blocks), dtype=np.float64)
-    m = len(scores.names)
-    quantile = float(stats.studentized_range.ppf(0.95, m, np.inf)) / np.sqrt(2)
-    critical = float(quantile * np.sqrt(m * (m + 1) / (6 * len(blocks))))
-    return RankTest(scores.names, ranks, p, pairs, critical, len(blocks))
 
 
 def interquartile_mean(values: Floats) -> float:

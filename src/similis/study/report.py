@@ -12,14 +12,12 @@ from similis.study.report_around import held_table, ledger_table, row_commands, 
 from similis.study.report_pictures import (
     cost_picture,
     curves_picture,
-    diagram_picture,
     recall_picture,
     sizes_picture,
     wins_pictures,
 )
 from similis.study.report_tables import (
     curve_table,
-    others_table,
     pair_table,
     rank_sum_table,
     result_table,
@@ -132,8 +130,6 @@ def section(table: FairTable, folder: Folder | None, searches: list[dict[str, An
     if judgeable(table):
         verdicts = pair_verdicts(table.scores)
         blocks += [Heading("Verdicts", 3), *verdict_matrix(table, verdicts), *sentences(verdicts), pair_table(verdicts)]
-        if len(table.names) > 2:
-            blocks += [Heading("Beside the verdicts", 3), *others_table(table), diagram_picture(table, title)]
     blocks += [Heading("Learning", 3), curves_picture(table, title), *curve_table(table)]
     if len(table.names) > 1 and folder is not None:
         blocks += wins_pictures(table, folder, title)

@@ -10,11 +10,9 @@ import numpy as np
 
 from similis.data.images import prepare, resized
 from similis.data.opening import open_data
-from similis.figures.critical_difference import critical_difference
 from similis.figures.tournament import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss
 from similis.study.page import Block, Heading, Picture
 from similis.study.plan import Plan
-from similis.study.ranks import rank_test
 from similis.study.table import FairTable, own_intervals
 from similis.values import SimilisError
 
@@ -52,20 +50,6 @@ def recall_picture(table: FairTable, title: str) -> Picture:
     return picture(
         slug(table, "recall"), recall_by_loss(rows, f"Recall by loss: {title}"), f"Mean R@1 in per cent: {words}"
     )
-
-
-def diagram_picture(table: FairTable, title: str) -> Picture:
-    """The critical-difference diagram over test classes."""
-    test = rank_test(table.scores)
-    order = np.argsort(test.mean_ranks, kind="stable")
-    words = ", ".join(f"{test.names[c]} {test.mean_ranks[c]:.2f}" for c in order)
-    figure = critical_difference(
-        test.names, test.mean_ranks.tolist(), test.critical, f"Mean rank over {test.blocks} test classes: {title}"
-    )
-    return picture(
-        slug(table, "ranks"), figure, f"Critical-difference diagram. Mean ranks, best first: {words}",
-        f"Nemenyi at 5 %: contestants under one bar lie within the critical difference of {test.critical:.2f} ranks.",
-    )  # fmt: skip
 
 
 def curves_picture(table: FairTable, title: str) -> Picture:
