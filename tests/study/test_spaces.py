@@ -11,7 +11,7 @@ from similis.registry import Range, losses
 from similis.study.plan import Contestant, SearchPlan
 from similis.study.sampler import build_sampler, distribution, nearest
 from similis.study.spaces import RATE, TABLE15, grid, space_of
-from similis.study.thesis import NAMES, lines_of
+from tests.study.thesis import NAMES, lines_of
 
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)

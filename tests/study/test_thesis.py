@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from similis.study.thesis import all_experiments, cells, errata, recalls, table11
+from tests.study.thesis import all_experiments, cells, errata, recalls, table11
 
 TOTALS = {
     "proxy_anchor": 12, "soft_triple": 38, "multi_similarity": 51, "contrastive": 52, "lifted": 54,

@@ -78,7 +78,7 @@ def test_the_report_has_everything(copy):
         "sums of ranks",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
         "importance",
-        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "mean rank of ten", "peak memory",
+        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word
         assert word.strip("#` ") in html, word

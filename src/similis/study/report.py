@@ -8,7 +8,7 @@ from typing import Any
 
 from similis.study.page import Block, Fold, Heading, Items, Page, Text
 from similis.study.plan import Plan
-from similis.study.report_around import held_table, ledger_table, row_commands, search_table, thesis_table
+from similis.study.report_around import held_table, ledger_table, row_commands, search_table
 from similis.study.report_pictures import (
     cost_picture,
     curves_picture,
@@ -67,7 +67,6 @@ def write_report(
     page.add(Heading("What was held equal"), *held_table(tables))
     page.add(Heading("The ledger: every opening of the test split"), *ledger_table(folder.ledger.entries()))
     page.add(Heading("Reproduce a row"), *row_commands(plan))
-    page.add(*thesis_table(tables))
     return page.write(out or folder.path)
 
 

@@ -1,18 +1,14 @@
-"""What stands around the results: search, equal terms, ledger, commands, the thesis' numbers."""
+"""What stands around the results: search, equal terms, ledger, commands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from similis.study.page import Block, Fold, Heading, Items, Table, Text
+from similis.study.page import Block, Fold, Items, Table, Text
 from similis.study.plan import Plan
 from similis.study.table import FairTable
 from similis.study.terms import declared_differences
-from similis.study.thesis import recalls, table11
-
-THESIS_DATA = {"cub200_2011": "CUB200-2011", "cars196": "CARS196", "sop": "SOP"}
-THESIS_NETWORKS = {"resnet50": "ResNet50", "bn_inception": "BNInception", "googlenet": "GoogLeNet"}
 
 
 def search_table(searches: Sequence[Mapping[str, Any]], plan: Plan) -> list[Block]:
@@ -90,26 +86,3 @@ def row_commands(plan: Plan) -> list[Block]:
     """One command for each row: contestants do not depend on each other."""
     lines = [f"`similis tournament run plan.yaml --only {each.title} --folder again`" for each in plan.contestants]
     return [Text("From the plan beside this page, search included:"), Items(lines)]
-
-
-def thesis_table(tables: Sequence[FairTable]) -> list[Block]:
-    """The thesis' printed numbers, as reference points and never as targets."""
-    held = tables[0].terms.held
-    source = THESIS_DATA.get(str(held.get("data.source")).partition("?")[0])
-    network = THESIS_NETWORKS.get(str(held.get("model.backbone")).partition(".")[0], "BNInception")
-    losses = {str(runs[0]["loss"]) for table in tables for runs in table.records.values()}
-    dim = int(held.get("model.dim", 512))
-    printed = recalls(source, network, dim) or recalls(source, network, 512) if source else {}
-    ranks = {line.name: line for line in table11()}
-    rows = [
-        [name, f"{printed[name]:.2f}" if name in printed else "–", f"{ranks[name].mean:.2f}"]
-        for name in sorted(losses & ranks.keys(), key=lambda name: ranks[name].mean)
-    ]
-    if not rows:
-        return []
-    note = (
-        "Printed by the thesis: one run a cell, epochs chosen on test, other networks and images; cells that cannot be "
-        "right are dropped. Reference points, not targets. Ranks are recomputed from its tables on CUB200-2011."
-    )
-    columns = ["loss", f"R@1 %, {source}, {network}" if source else "R@1 %", "mean rank of ten, CUB200-2011"]
-    return [Heading("Beside it: the thesis' numbers"), Text(note), Table(columns, rows)]

@@ -1,11 +1,11 @@
-"""The thesis' printed results, as reference points beside our rows and never as targets."""
+"""The thesis' printed results and its tournament, recomputed from its own tables."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from similis.study.ranks import RankSum, rank_sums
 
@@ -49,18 +49,13 @@ class Erratum:
 
 def lines_of(name: str) -> list[dict[str, str]]:
     """Rows of one of the CSV tables."""
-    text = files("similis.study").joinpath("thesis_tables", name).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "thesis_tables" / name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
 @cache
 def cells(*, suspicious: bool = False) -> tuple[Cell, ...]:
-    """Every printed cell once (Tables 17 to 19 repeat others); those that cannot be right only if asked for.
-
-    Example:
-        >>> len(cells(suspicious=True)) - len(cells())
-        7
-    """
+    """Every printed cell once (Tables 17 to 19 repeat others); those that cannot be right only if asked for."""
     doubtful = {
         (row["dataset"], row["network"], row["dim"], row["loss"], row["metric"].replace("_rank", ""))
         for row in lines_of("suspicious_cells.csv")
@@ -75,12 +70,7 @@ def cells(*, suspicious: bool = False) -> tuple[Cell, ...]:
 
 
 def recalls(dataset: str, network: str, dim: int, metric: str = "R@1") -> dict[str, float]:
-    """Our names of the ten losses -> printed per cent in one experiment; empty if the thesis has none.
-
-    Example:
-        >>> recalls("CUB200-2011", "ResNet50", 64)["contrastive"]
-        60.28
-    """
+    """Our names of the ten losses -> printed per cent in one experiment; empty if the thesis has none."""
     return {
         NAMES[cell.loss]: cell.value
         for cell in cells()
@@ -90,12 +80,7 @@ def recalls(dataset: str, network: str, dim: int, metric: str = "R@1") -> dict[s
 
 
 def table11(metric: str = "R@1") -> list[RankSum]:
-    """The thesis' tournament, recomputed from its CUB tables: three networks, four sizes.
-
-    Example:
-        >>> [(line.name, line.total) for line in table11()][:2]
-        [('proxy_anchor', 12.0), ('soft_triple', 38.0)]
-    """
+    """The thesis' tournament, recomputed from its CUB tables: three networks, four sizes."""
     return rank_sums([recalls("CUB200-2011", network, dim, metric) for network in NETWORKS for dim in SIZES])
 
 
@@ -106,12 +91,7 @@ def all_experiments() -> list[RankSum]:
 
 
 def errata() -> list[Erratum]:
-    """Where Table 11 as printed disagrees with its own tables by more than rounding to two digits.
-
-    Example:
-        >>> [(e.loss, e.figure, e.printed, round(e.recomputed, 4)) for e in errata()]
-        [('lifted', 'std', 1.89, 1.8829), ('soft_triple', 'mean', 3.16, 3.1667), ('triplet', 'mean', 8.85, 8.5833)]
-    """
+    """Where Table 11 as printed disagrees with its own tables by more than rounding to two digits."""
     printed = {
         (NAMES[c.loss], c.metric.removeprefix("tournament_").removesuffix("_rank")): c.value
         for c in cells(suspicious=True)
