@@ -118,7 +118,7 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
 
 def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     """A tournament under kills, and the same by the local engine without."""
-    from similis.study.report import write_report
+    from similis.study.report.page import write_report
     from similis.study.tournament import Folder, run_tournament
     from tests.study.small import plan, values, without_cost
     from tests.study.test_kill import no_step_twice

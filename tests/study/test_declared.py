@@ -10,7 +10,7 @@ from similis.study.cost import plan_cost
 from similis.study.jobs import compared_values, final_jobs, final_spec, trial_spec
 from similis.study.plan import Contestant
 from similis.study.reading import parse_plan, plan_text, read_plan
-from similis.study.report import write_report
+from similis.study.report.page import write_report
 from similis.study.terms import UnequalTermsError, declared_differences, held_terms
 from similis.study.tournament import add_results, run_tournament
 from similis.values import UserError

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from similis.study.reading import plan_text, read_plan
-from similis.study.report import write_report
+from similis.study.report.page import write_report
 from similis.study.tournament import Folder, run_tournament
 from tests.study.small import plan, without_cost
 

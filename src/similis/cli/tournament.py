@@ -50,7 +50,7 @@ def run(
     from similis.engine.ray import Share
     from similis.study.hands import Hands
     from similis.study.reading import read_plan
-    from similis.study.report import write_report
+    from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament
     from similis.values import UserError
 
@@ -85,7 +85,7 @@ def report(
 ) -> None:
     """Write the report of a tournament again from its records."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
+    from similis.study.report.page import write_report
     from similis.study.tournament import Folder
 
     for path in write_report(Folder(folder, root), out=out, times=times, photos=photos):
@@ -102,7 +102,7 @@ def add(
 ) -> None:
     """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
+    from similis.study.report.page import write_report
     from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
 
     if results is not None:

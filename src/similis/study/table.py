@@ -47,6 +47,16 @@ class FairTable:
         """Whether the protocol chose epochs and settings by looking at the test classes."""
         return bool(self.terms.held.get("data.protocol") == "default")
 
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether there are contestants, seeds and classes enough for verdicts."""
+        return min(self.scores.values.shape) > 1
+
+    @property
+    def title(self) -> str:
+        """Arena and length, with a warning if the test classes chose."""
+        return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
+
     def order(self) -> list[int]:
         """Contestants by falling mean."""
         return sorted(range(len(self.names)), key=lambda c: (-self.scores.means[c], self.names[c]))
@@ -90,9 +100,12 @@ def recall(rows: Sequence[Record], seed: int) -> Floats:
 def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
     """Half widths of each loss's own 95 % interval: on these classes and on new classes.
 
-    Classes are shared, so two losses whose intervals overlap may still be told apart.
+    Classes are shared, so two losses whose intervals overlap may still differ significantly. NaN for a single class
+    or seed.
     """
     m, K, s = scores.values.shape
+    if K < 2 or s < 2:
+        return np.full(m, np.nan), np.full(m, np.nan)
     t = scipy_stats().t
     own = scores.per_seed.var(axis=1, ddof=1)
     seed = np.maximum(own, own.mean()) / s
