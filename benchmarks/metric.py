@@ -128,7 +128,7 @@ def compared(found):
 
 def xor(folder):
     """Four clouds, opposite ones of one class: how often is a row nearer to its class, on rows not seen?"""
-    from similis.figures.metric import draw_before_after, save
+    from similis.figures.learned_metric import draw_before_after, save
     from similis.sklearn.report import flat_map
 
     generator = np.random.default_rng(0)

@@ -34,7 +34,7 @@ def small(folder: str) -> None:
 
 def tournament(folder: Path) -> None:
     """Tasks of Ray leave the records of the local engine."""
-    from similis.study.hands import Hands
+    from similis.study.executor import Hands
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 

@@ -10,8 +10,8 @@ import torch
 from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
+from similis.figures.force_plot import STILL
 from similis.figures.forces import DEGREES, LABELS, build, draw_forces, forces, on_circle, save_forces
-from similis.figures.forces_picture import STILL
 from similis.figures.formula import broken, drawable, formula_of
 from similis.registry import losses
 from similis.values import MissingExtraError, UserError

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from similis.cli import main
-from similis.figures.metric import draw_before_after, draw_importances, draw_map, draw_matrix
+from similis.figures.learned_metric import draw_before_after, draw_importances, draw_map, draw_matrix
 from similis.sklearn.report import flat_map, interval, table_of
 from similis.values import DataError, UserError
 

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 from scipy import stats
 
-from similis.study.components import Scores
-from similis.study.verdicts import TARGETS, holm
+from similis.study.statistics.significance import TARGETS, holm
+from similis.study.statistics.variance_components import Scores
 from tests.statistics.rates import Procedure, false_alarms, power, recommended
 from tests.statistics.simulated import World
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from similis.study.reading import plan_text, read_plan
+from similis.study.plan.plan_file import plan_text, read_plan
 from similis.study.report.page import write_report
 from similis.study.tournament import Folder, run_tournament
 from tests.study.small import plan, without_cost
@@ -20,7 +20,7 @@ from tests.study.small import plan, without_cost
 DRIVER = """
 import sys
 from pathlib import Path
-from similis.study.reading import read_plan
+from similis.study.plan.plan_file import read_plan
 from similis.study.tournament import run_tournament
 if __name__ == "__main__":
     Path(sys.argv[2]).mkdir(exist_ok=True)

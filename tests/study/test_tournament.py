@@ -9,10 +9,10 @@ import shutil
 import pytest
 
 from similis.cli.tournament import told
-from similis.study.cost import plan_cost
-from similis.study.hands import Hands
+from similis.study.executor import Hands
+from similis.study.file_lock import exclusive
+from similis.study.plan.cost import plan_cost
 from similis.study.report.page import write_report
-from similis.study.storage import exclusive
 from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
 from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost

@@ -59,7 +59,7 @@ def write_report(
     """Pictures, the matrix as a table, and one page of text."""
     import csv
 
-    from similis.figures.metric import draw_importances, draw_map, draw_matrix, save
+    from similis.figures.learned_metric import draw_importances, draw_map, draw_matrix, save
     from similis.sklearn.report import flat_map
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -16,9 +16,9 @@ Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; S
 def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
     """Check a plan and show what it will cost, before anything is run."""
     from similis.cli.screen import console, show_table
-    from similis.study.cost import described, plan_cost
-    from similis.study.reading import read_plan
-    from similis.study.spaces import space_of
+    from similis.study.plan.cost import described, plan_cost
+    from similis.study.plan.plan_file import read_plan
+    from similis.study.plan.search_space import space_of
 
     read = read_plan(file)
     rows = [
@@ -48,8 +48,8 @@ def run(
     """Run a plan, or go on with it; then write its report."""
     from similis.cli.screen import console
     from similis.engine.ray import Share
-    from similis.study.hands import Hands
-    from similis.study.reading import read_plan
+    from similis.study.executor import Hands
+    from similis.study.plan.plan_file import read_plan
     from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament
     from similis.values import UserError

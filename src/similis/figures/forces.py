@@ -146,7 +146,7 @@ def draw_forces(name: str, *, form: str | None = None) -> Figure:
         >>> len(draw_forces("triplet").axes)
         1
     """
-    from similis.figures.forces_picture import picture
+    from similis.figures.force_plot import picture
 
     return picture(forces(name, form=form), losses.get(name))
 

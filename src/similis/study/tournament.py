@@ -10,15 +10,15 @@ from typing import Any
 
 from similis.run.machine import Machine
 from similis.run.run import run
-from similis.study.hands import Hands
-from similis.study.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
+from similis.study.executor import Hands
+from similis.study.file_lock import exclusive
 from similis.study.ledger import Ledger
-from similis.study.plan import Plan
-from similis.study.reading import parse_plan, plan_text, read_plan
+from similis.study.plan.equal_terms import EqualTerms, held_terms
+from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
+from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
+from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, Records, result_record
-from similis.study.search import Place, search_contestant
-from similis.study.storage import exclusive
-from similis.study.terms import EqualTerms, held_terms
+from similis.study.search.contestant_search import Place, search_contestant
 from similis.values import DivergedError, UserError
 
 

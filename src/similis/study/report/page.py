@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from similis.study.plan import Plan
+from similis.study.plan.schema import Plan
 from similis.study.report import pictures, tables
-from similis.study.sentences import pair_verdicts
-from similis.study.table import FairTable, fair_table
+from similis.study.statistics.fair_table import FairTable, fair_table
+from similis.study.statistics.significance import TARGETS
+from similis.study.statistics.verdicts import pair_verdicts
 from similis.study.tournament import Folder
-from similis.study.verdicts import TARGETS
 from similis.values import UserError, part
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from similis.data.images import prepare, resized
 from similis.data.opening import open_data
-from similis.figures.tournament import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss
-from similis.study.plan import Plan
-from similis.study.table import FairTable, own_intervals
+from similis.figures.recall_plots import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss
+from similis.study.plan.schema import Plan
+from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.tournament import Folder
 from similis.values import SimilisError
 

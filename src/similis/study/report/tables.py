@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from similis.study.ranks import interquartile_mean, rank_sums
+from similis.study.plan.equal_terms import declared_differences
 from similis.study.records import epoch_samples
-from similis.study.sentences import PairVerdict
-from similis.study.table import FairTable, own_intervals
-from similis.study.terms import declared_differences
+from similis.study.statistics.fair_table import FairTable, own_intervals
+from similis.study.statistics.rank_sums import interquartile_mean, rank_sums
+from similis.study.statistics.verdicts import PairVerdict
 
 METRICS = {"recall@2": "R@2 %", "recall@4": "R@4 %", "recall@8": "R@8 %", "map@r": "MAP@R %"}
 
