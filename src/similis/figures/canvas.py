@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from similis.values import MissingExtraError
+from similis.values import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,11 +20,6 @@ def new_figure(width: float = 6.0, height: float = 6.0) -> Figure:
         >>> tuple(float(x) for x in new_figure(3.0, 2.0).get_size_inches())
         (3.0, 2.0)
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plots") from error
-    figure = Figure(figsize=(width, height), dpi=110)
-    FigureCanvasAgg(figure)
+    figure: Figure = import_extra("matplotlib.figure").Figure(figsize=(width, height), dpi=110)
+    import_extra("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     return figure

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from similis.figures.canvas import COLOURS, new_figure
 from similis.figures.force_plot import shrunk
-from similis.values import MissingExtraError, UserError
+from similis.values import UserError, import_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,13 +46,9 @@ def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 def neighbour_plane(vectors: Tensor, seed: int = 0) -> Tensor:
     """t-SNE coordinates (N, 2), from scikit-learn: near points stay near, distances between groups mean nothing."""
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "sklearn") from error
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors.float().numpy())
-    return torch.from_numpy(found)
+    method = import_extra("sklearn.manifold").TSNE(perplexity=perplexity, init="pca", random_state=seed)
+    return torch.from_numpy(method.fit_transform(vectors.float().numpy()))
 
 
 def draw_map(

@@ -11,8 +11,7 @@ import numpy as np
 
 from similis.sklearn.estimator import MetricLearner
 from similis.sklearn.matrix import Array
-from similis.sklearn.parts import part
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 FOLDS, REPEATS, NEIGHBORS = 5, 3, 3
 
@@ -83,8 +82,11 @@ def number_of(text: str) -> float | None:
 
 def accuracies(table: Table, learner: MetricLearner, seed: int) -> dict[str, Accuracy]:
     """Cross-validated accuracy of three nearest neighbours: columns of unit variance, and the learned metric."""
-    selection, neighbours = part("sklearn.model_selection"), part("sklearn.neighbors")
-    pipeline, scaler = part("sklearn.pipeline").make_pipeline, part("sklearn.preprocessing").StandardScaler
+    selection, neighbours = import_extra("sklearn.model_selection"), import_extra("sklearn.neighbors")
+    pipeline, scaler = (
+        import_extra("sklearn.pipeline").make_pipeline,
+        import_extra("sklearn.preprocessing").StandardScaler,
+    )
     labels = np.array(table.labels)
     fewest = int(np.unique(labels, return_counts=True)[1].min())
     if fewest < 2:
@@ -110,7 +112,7 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
     values = np.asarray(scores, dtype=np.float64)
     spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
     error = math.sqrt(spread * (1.0 / len(values) + 1.0 / (folds - 1)))
-    quantile = float(part("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
+    quantile = float(import_extra("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
     return Accuracy(float(values.mean()), quantile * error, tuple(values.tolist()))
 
 

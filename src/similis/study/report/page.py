@@ -13,7 +13,7 @@ from similis.study.statistics.fair_table import FairTable, fair_table
 from similis.study.statistics.significance import TARGETS
 from similis.study.statistics.verdicts import pair_verdicts
 from similis.study.tournament import Folder
-from similis.values import UserError, part
+from similis.values import UserError, import_extra
 
 
 def write_report(
@@ -103,7 +103,7 @@ def section(
 
 def render(style: str, content: Mapping[str, Any]) -> str:
     """The report in a style, ``markdown`` or ``html``; what comes from outside is escaped in HTML."""
-    jinja2 = part("jinja2", "jinja2", "study")
+    jinja2 = import_extra("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("similis.study.report"),
         autoescape=style == "html",
@@ -111,7 +111,7 @@ def render(style: str, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    marked = part("markupsafe", "jinja2", "study")
+    marked = import_extra("markupsafe")
     environment.filters["code"] = lambda text: marked.Markup(
         re.sub(r"`([^`]+)`", r"<code>\1</code>", str(marked.escape(text)))
     )

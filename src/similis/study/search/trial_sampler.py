@@ -6,18 +6,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
+
 from similis.registry import Range
 from similis.study.plan.schema import SearchPlan
 from similis.study.plan.search_space import grid
-from similis.values import MissingExtraError
-
-try:
-    import optuna
-    from optuna.distributions import BaseDistribution, FloatDistribution
-    from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-    from optuna.trial import FrozenTrial, TrialState
-except ImportError as error:
-    raise MissingExtraError("optuna", "study") from error
 
 
 def distribution(kind: Range) -> FloatDistribution:

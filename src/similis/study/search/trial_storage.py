@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from similis.study.file_lock import KernelLock
-from similis.values import MissingExtraError, UserError
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-try:
-    from optuna.storages import BaseStorage, RDBStorage
-    from optuna.storages.journal import JournalFileBackend, JournalStorage
-except ImportError as error:
-    raise MissingExtraError("optuna", "study") from error
+from similis.study.file_lock import KernelLock
+from similis.values import UserError
 
 
 def open_storage(url: str | None, journal: Path) -> BaseStorage:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from similis.study.extras import scipy_stats
 from similis.study.plan.equal_terms import EqualTerms
 from similis.study.statistics.variance_components import Floats, Scores
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 Record = Mapping[str, Any]
 
@@ -50,7 +49,7 @@ class FairTable:
     @property
     def can_be_judged(self) -> bool:
         """Whether there are contestants, seeds and classes enough for verdicts."""
-        return min(self.scores.values.shape) > 1
+        return bool(min(self.scores.values.shape) > 1)
 
     @property
     def title(self) -> str:
@@ -106,7 +105,7 @@ def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
     m, K, s = scores.values.shape
     if K < 2 or s < 2:
         return np.full(m, np.nan), np.full(m, np.nan)
-    t = scipy_stats().t
+    t = import_extra("scipy.stats").t
     own = scores.per_seed.var(axis=1, ddof=1)
     seed = np.maximum(own, own.mean()) / s
     w = scores.weights

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from similis.study.extras import scipy_stats
 from similis.study.statistics.variance_components import Floats
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 
 def interquartile_mean(values: Floats) -> float:
@@ -21,7 +20,7 @@ def interquartile_mean(values: Floats) -> float:
         >>> interquartile_mean(np.array([0.0, 1.0, 2.0, 9.0]))
         1.5
     """
-    return float(scipy_stats().trim_mean(values, 0.25))
+    return float(import_extra("scipy.stats").trim_mean(values, 0.25))
 
 
 def probability_of_improvement(first: Floats, second: Floats) -> float:
@@ -72,6 +71,6 @@ def rank_sums(experiments: Sequence[Mapping[str, float]]) -> list[RankSum]:
     if any(sorted(each) != names for each in experiments) or not names:
         raise UserError("every experiment of a rank-sum tournament needs a score of every loss")
     table = np.array([[each[name] for name in names] for each in experiments])
-    ranks = scipy_stats().rankdata(-table, axis=1)
+    ranks = import_extra("scipy.stats").rankdata(-table, axis=1)
     lines = [RankSum(name, tuple(float(r) for r in ranks[:, c])) for c, name in enumerate(names)]
     return sorted(lines, key=lambda line: (line.total, line.name))

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.study.extras import scipy_stats
 from similis.study.statistics.variance_components import Components, Floats, Scores, components
+from similis.values import import_extra
 
 Target = Literal["these classes", "new classes"]
 TARGETS: tuple[Target, ...] = ("these classes", "new classes")
@@ -75,7 +75,7 @@ def judged(found: Components, target: Target) -> Judgement:
     difference = found.difference[first, second]
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(difference == 0, 1.0, 2 * scipy_stats().t.sf(np.abs(difference) / error, freedom))
+        p = np.where(difference == 0, 1.0, 2 * import_extra("scipy.stats").t.sf(np.abs(difference) / error, freedom))
     corrected, promised = quantiles(found.losses, freedom)
     return Judgement(
         target=target,
@@ -110,7 +110,7 @@ def variance_of(found: Components, target: Target) -> tuple[Floats, Floats]:
 
 def quantiles(losses: int, freedom: Floats) -> tuple[Floats, Floats]:
     """T for a two-sided test at 5 % over all pairs of the losses, and t of the promised power."""
-    t = scipy_stats().t
+    t = import_extra("scipy.stats").t
     return np.asarray(t.ppf(1 - LEVEL / (losses * (losses - 1)), freedom)), np.asarray(t.ppf(POWER, freedom))
 
 
