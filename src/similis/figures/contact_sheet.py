@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.figures.canvas import new_figure
-from similis.figures.force_plot import shrunk
+from similis.figures.canvas import new_figure, shorten, shrink_to_fit
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
             caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
     axes.imshow(paper, interpolation="nearest", extent=(0, width, height, 0))
     if title:
-        shrunk(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
+        shrink_to_fit(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
     return figure
 
 
@@ -85,8 +84,7 @@ def colour_of(tile: Tile) -> tuple[int, int, int]:
 def caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> None:
     """Lines below a tile, cut where the next tile begins; right and wrong are marked without colour too."""
     mark = "" if tile.right is None else "✓ " if tile.right else "✗ "
-    room = width // 6
-    lines = [line if len(line) <= room else line[: room - 1] + "…" for line in (mark + tile.caption).splitlines()]
+    lines = [shorten(line, width // 6) for line in (mark + tile.caption).splitlines()]
     colour = tuple(part / 255 for part in colour_of(tile))
     axes.text(*place, "\n".join(lines), ha="center", va="top", fontsize=6.5, color=colour, linespacing=1.15)
 

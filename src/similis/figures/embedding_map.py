@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, new_figure
-from similis.figures.force_plot import shrunk
+from similis.figures.canvas import COLOURS, new_figure, shorten, shrink_to_fit
 from similis.values import UserError, import_extra
 
 if TYPE_CHECKING:
@@ -84,11 +83,11 @@ def draw_map(
         name = str((names or {}).get(label, f"class {label}"))
         mark = MARKS[number // len(COLOURS)]
         axes.scatter(x, y, s=22, color=COLOURS[number % len(COLOURS)], marker=mark, edgecolor="white",
-                     linewidth=0.4, label=name if len(name) <= 28 else name[:27] + "…")  # fmt: skip
+                     linewidth=0.4, label=shorten(name, 28))  # fmt: skip
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
     axes.set(xlabel=words[0], ylabel=words[1], xticks=[], yticks=[], aspect="equal", anchor="C", adjustable="datalim")
     axes.spines[["top", "right"]].set_visible(False)
-    shrunk(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
+    shrink_to_fit(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
     return figure
 
 

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from similis.figures.canvas import COLOURS, new_figure
-from similis.figures.forces import Forces, Moved
+from similis.figures.canvas import COLOURS, new_figure, save_figure, shrink_to_fit
+from similis.figures.forces import Forces, Moved, forces
 from similis.figures.formula import drawable, formula_of_form
+from similis.registry import LossEntry, losses
+from similis.values import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
-
-    from similis.registry import LossEntry
 
 RING = 1.32  # class vectors are drawn outside the samples' circle: only their direction counts
 SHORTEST, LONGEST = 0.12, 0.38  # the shortest arrow still shows its head beside the marker
 STILL = 0.01  # of the strongest force
+
+
+def draw_forces(name: str, *, form: str | None = None) -> Figure:
+    """The force picture of a loss as a matplotlib figure.
+
+    Args:
+        name: a registered loss; ``similis losses`` lists them.
+        form: one of its forms; None for the first.
+
+    Example:
+        >>> len(draw_forces("triplet").axes)
+        1
+    """
+    return picture(forces(name, form=form), losses.get(name))
+
+
+def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
+    """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
+    target = Path(path)
+    if target.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
+    return save_figure(draw_forces(name, form=form), target)
 
 
 def picture(acting: Forces, entry: LossEntry) -> Figure:
@@ -103,7 +125,7 @@ def titles(figure: Figure, acting: Forces, summary: str) -> None:
     """Name and form, what it does in one sentence, and how to read the arrows."""
     form = "" if acting.form == "default" else f"  ({acting.form})"
     figure.text(0.5, 0.965, f"{acting.name}{form}", ha="center", va="center", fontsize=15, weight="bold")
-    shrunk(figure, figure.text(0.5, 0.925, summary, ha="center", va="center", fontsize=10, color="0.25"))
+    shrink_to_fit(figure, figure.text(0.5, 0.925, summary, ha="center", va="center", fontsize=10, color="0.25"))
     note = "arrows grow with the square root of the strength"
     if leaves_circle(acting.samples):
         note += "; raw vectors: arrows may leave the circle"
@@ -117,20 +139,10 @@ def formula(figure: Figure, lines: list[str], top: float) -> None:
     room = (top - 0.03) / max(len(lines), 1)
     for number, line in enumerate(lines):
         text = figure.text(0.5, top - room * (number + 0.5), line, ha="center", va="center", fontsize=12)
-        shrunk(figure, text, room)
+        shrink_to_fit(figure, text, room)
 
 
 def leaves_circle(moved: Moved) -> bool:
     """Whether some force has a part along the radius, as with losses of raw vectors."""
     radial = (moved.points * moved.forces).sum(1).abs().max()
     return bool(radial > 1e-9 * moved.forces.norm(dim=1).max())
-
-
-def shrunk(figure: Figure, text: Text, height: float = 0.1) -> None:
-    """Make a text smaller until it fits the figure's width and its own share of the height."""
-    width, tall = figure.get_size_inches() * figure.dpi
-    for _ in range(20):  # widths of letters are rounded to pixels: not quite proportional to the size
-        box = text.get_window_extent()
-        if box.width <= 0.95 * width and box.height <= height * tall:
-            return
-        text.set_fontsize(float(text.get_fontsize()) * 0.95)

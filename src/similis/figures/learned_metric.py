@@ -1,23 +1,20 @@
-"""Pictures of a learned metric: its matrix, the columns' shares, a map of the rows, and XOR before and after."""
+"""Pictures of a learned metric: its matrix and the columns' shares."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.figures.canvas import COLOURS, new_figure
+from similis.figures.canvas import COLOURS, new_figure, shorten
 from similis.values import UserError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = NDArray[np.floating[Any]]
-MARKERS = "os^Dv"
 MOST_NAMES = 40  # names on an axis that can still be read
 
 
@@ -36,8 +33,8 @@ def draw_matrix(metric: Array, names: Sequence[str], *, title: str = "The matrix
     limit = float(np.abs(metric).max()) or 1.0
     image = axes.imshow(metric, cmap="RdBu_r", vmin=-limit, vmax=limit)
     if len(names) <= MOST_NAMES:
-        axes.set_xticks(range(len(names)), [shortened(name) for name in names], rotation=90, fontsize=8)
-        axes.set_yticks(range(len(names)), [shortened(name) for name in names], fontsize=8)
+        axes.set_xticks(range(len(names)), [shorten(name) for name in names], rotation=90, fontsize=8)
+        axes.set_yticks(range(len(names)), [shorten(name) for name in names], fontsize=8)
     axes.set_title(title, fontsize=11)
     figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
     figure.set_layout_engine("tight")
@@ -59,7 +56,7 @@ def draw_importances(shares: Mapping[str, float], *, most: int = 25) -> Figure:
     axes = figure.add_subplot()
     values = [100.0 * value for _, value in shown]
     axes.barh(range(len(shown)), values, color=COLOURS[0])
-    axes.set_yticks(range(len(shown)), [shortened(name) for name, _ in shown], fontsize=8)
+    axes.set_yticks(range(len(shown)), [shorten(name) for name, _ in shown], fontsize=8)
     axes.invert_yaxis()
     for place, value in enumerate(values):
         axes.annotate(
@@ -70,68 +67,3 @@ def draw_importances(shares: Mapping[str, float], *, most: int = 25) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     figure.set_layout_engine("tight")
     return figure
-
-
-def draw_map(points: Array, labels: Sequence[Any], *, title: str = "") -> Figure:
-    """Rows as points (n, 2) in the colours of their classes.
-
-    Example:
-        >>> len(draw_map(np.zeros((2, 2)), ["a", "b"]).axes[0].collections)
-        2
-    """
-    figure = new_figure(6.5, 5.2)
-    axes = figure.add_subplot()
-    scatter(axes, points, labels)
-    axes.set_title(title, fontsize=11)
-    legend_outside(axes)
-    figure.set_layout_engine("tight")
-    return figure
-
-
-def draw_before_after(panels: Mapping[str, Array], labels: Sequence[Any]) -> Figure:
-    """The same rows under several metrics side by side: title -> points (n, 2).
-
-    Example:
-        >>> len(draw_before_after({"raw": np.zeros((2, 2)), "learned": np.eye(2)}, [0, 1]).axes)
-        2
-    """
-    figure = new_figure(3.6 * len(panels), 3.9)
-    for number, (title, points) in enumerate(panels.items()):
-        axes = figure.add_subplot(1, len(panels), number + 1)
-        scatter(axes, points, labels)
-        axes.set_title(title, fontsize=10)
-        axes.set_xticks([])
-        axes.set_yticks([])
-    figure.set_layout_engine("tight")
-    return figure
-
-
-def scatter(axes: Axes, points: Array, labels: Sequence[Any]) -> None:
-    """Points by class; colours and markers repeat out of step, so that thirty classes stay apart."""
-    named = np.asarray([str(label) for label in labels])
-    for number, label in enumerate(dict.fromkeys(sorted(named.tolist()))):
-        own = points[named == label]
-        axes.scatter(
-            own[:, 0], own[:, 1], s=22, color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)],
-            edgecolor="white", linewidth=0.4, label=shortened(label), alpha=0.9,
-        )  # fmt: skip
-    axes.set_aspect("equal", adjustable="datalim")  # lengths mean distances in every direction
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def legend_outside(axes: Axes) -> None:
-    """The classes beside the picture, unless there are too many to read."""
-    if len(axes.collections) <= 30:
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-
-
-def save(figure: Figure, place: Path) -> Path:
-    """Write a picture; folders above it are made."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(place)
-    return place
-
-
-def shortened(name: str, most: int = 24) -> str:
-    """A name that fits beside an axis."""
-    return name if len(name) <= most else name[: most - 1] + "…"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -114,11 +113,3 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
     error = math.sqrt(spread * (1.0 / len(values) + 1.0 / (folds - 1)))
     quantile = float(import_extra("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
     return Accuracy(float(values.mean()), quantile * error, tuple(values.tolist()))
-
-
-def flat_map(vectors: Any) -> Array:
-    """The two directions in which mapped rows (n, r) spread most, (n, 2)."""
-    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    made = centred @ directions[:2].T
-    return made if made.shape[1] == 2 else np.hstack([made, np.zeros((len(made), 1))])
