@@ -13,7 +13,8 @@ from similis.study.executor import Hands
 from similis.study.file_lock import exclusive
 from similis.study.plan.cost import plan_cost
 from similis.study.report.page import write_report
-from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+from similis.study.tournament import add_contestants, add_results, run_tournament
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost
 
@@ -32,7 +33,7 @@ def done(tmp_path_factory):
 @pytest.fixture
 def copy(done, tmp_path):
     shutil.copytree(done[1].path, tmp_path / "copy")
-    return Folder(tmp_path / "copy")
+    return TournamentFolder(tmp_path / "copy")
 
 
 def test_every_record_is_there_and_the_test_was_opened_once_per_selected_model(done):
@@ -206,7 +207,7 @@ def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done
     made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1})
     with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-seed0"):
         run_tournament(made, tmp_path / "wild", hands=Hands(workers, finished=told))
-    folder = Folder(tmp_path / "wild")
+    folder = TournamentFolder(tmp_path / "wild")
     assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
     assert "lost  final-main-equal_samples-normface-seed1" in capsys.readouterr().out
     wild, tame = (folder.records.read(f"search-{name}") for name in ("normface", "contrastive"))

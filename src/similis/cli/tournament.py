@@ -86,9 +86,9 @@ def report(
     """Write the report of a tournament again from its records."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
-    from similis.study.tournament import Folder
+    from similis.study.tournament_folder import TournamentFolder
 
-    for path in write_report(Folder(folder, root), out=out, times=times, photos=photos):
+    for path in write_report(TournamentFolder(folder, root), out=out, times=times, photos=photos):
         console().print(str(path), markup=False, soft_wrap=True)
 
 
@@ -103,12 +103,13 @@ def add(
     """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
-    from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+    from similis.study.tournament import add_contestants, add_results, run_tournament
+    from similis.study.tournament_folder import TournamentFolder
 
     if results is not None:
         console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
     if losses:
         grown = add_contestants(folder, losses)
         run_tournament(grown, folder, workers=workers, data_root=root)
-    for path in write_report(Folder(folder, root)):
+    for path in write_report(TournamentFolder(folder, root)):
         console().print(str(path), markup=False, soft_wrap=True)

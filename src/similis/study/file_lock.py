@@ -5,30 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from similis.values import UserError
-
-
-class KernelLock:
-    """A lock that the kernel takes back when its holder dies; a lock file would outlive ``kill -9``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._held: int | None = None
-
-    def acquire(self) -> bool:
-        """Wait for the lock."""
-        self._held = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(self._held, fcntl.LOCK_EX)
-        return True
-
-    def release(self) -> None:
-        """Give it back."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
 
 
 @contextmanager
@@ -44,3 +24,20 @@ def exclusive(path: Path, *, busy: str | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+class KernelLock:
+    """The lock that Optuna asks for; a lock file would outlive ``kill -9``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = ExitStack()
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held.enter_context(exclusive(self.path))
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        self._held.close()

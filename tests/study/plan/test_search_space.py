@@ -10,8 +10,12 @@ from similis.objective.module import loss
 from similis.registry import Range, losses
 from similis.study.plan.schema import Contestant, SearchPlan
 from similis.study.plan.search_space import RATE, TABLE15, grid, space_of
-from similis.study.search.trial_sampler import build_sampler, distribution, nearest
+from similis.study.search.trial_sampler import build_sampler, nearest
 from tests.study.statistics.thesis import NAMES, lines_of
+
+
+def distribution(kind: Range) -> optuna.distributions.FloatDistribution:
+    return optuna.distributions.FloatDistribution(kind.low, kind.high, log=kind.log, step=kind.step)
 
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)

@@ -11,23 +11,18 @@ from pathlib import Path
 import optuna
 import pytest
 
-from similis.run.machine import Machine
-from similis.study.ledger import Ledger
 from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
-from similis.study.search.contestant_search import Place, PrunedError, Reporter, search_contestant
+from similis.study.search.contestant_search import PrunedError, Reporter, search_contestant
 from similis.study.search.trial_storage import open_storage
 from similis.study.search.trials import open_study, resumed
+from similis.study.tournament_folder import TournamentFolder
 from tests.study.small import plan, values, without_cost
-
-
-def place(folder: Path) -> Place:
-    return Place(Machine(root=folder / "runs"), Records(folder / "records"), Ledger(folder / "ledger.jsonl"))
 
 
 def test_every_loss_gets_the_same_budget_and_the_test_split_stays_closed(tmp_path):
     made = plan(contestants=["proxy_anchor", "contrastive"])
-    found = [search_contestant(made, each, place(tmp_path)) for each in made.contestants]
+    found = [search_contestant(made, each, TournamentFolder(tmp_path)) for each in made.contestants]
     assert [record["samples"] for record in found] == [3 * 2 * 20] * 2
     assert not (tmp_path / "ledger.jsonl").exists()
     for result in tmp_path.glob("runs/*/result.json"):
@@ -37,10 +32,10 @@ def test_every_loss_gets_the_same_budget_and_the_test_split_stays_closed(tmp_pat
         assert record["value"] == best >= record["preset_value"]
 
 
-def test_a_pruned_trial_costs_less_and_another_takes_its_place(tmp_path):
+def test_a_pruned_trial_costs_less_and_another_takes_its_TournamentFolder(tmp_path):
     """Rates far too high never learn; the budget is counted in samples, so more of such trials fit into it."""
     made = plan(search={"trials": 6, "epochs": 4, "startup": 1, "strategy": "random"})
-    record = search_contestant(made, made.contestants[0], place(tmp_path))
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))
     trials = Records(tmp_path / "records").all("trial")
     full = 4 * 20
     assert record["pruned"] == sum(t["state"] == "pruned" for t in trials) > 0
@@ -52,13 +47,13 @@ def test_a_pruned_trial_costs_less_and_another_takes_its_place(tmp_path):
 def test_a_search_cut_anywhere_ends_the_same(tmp_path):
     """Cut after every trial: what is done is read, what was begun is gone on with."""
     made = plan(search={"trials": 4, "epochs": 2, "startup": 1})
-    whole = search_contestant(made, made.contestants[0], place(tmp_path / "whole"))
+    whole = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
     for name in ("trial-proxy_anchor-preset", "trial-proxy_anchor-000", "trial-proxy_anchor-001"):
         cut = tmp_path / name
         shutil.copytree(tmp_path / "whole", cut)
         (cut / "records" / "search-proxy_anchor.json").unlink()
         (cut / "records" / f"{name}.json").unlink()
-        assert search_contestant(made, made.contestants[0], place(cut)) == whole
+        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == whole
         assert without_cost(cut) == without_cost(tmp_path / "whole")
         assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
 
@@ -136,7 +131,7 @@ def cross_validated(**search):
 
 def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same(tmp_path):
     made = cross_validated(trials=5, epochs=2)
-    record = search_contestant(made, made.contestants[0], place(tmp_path / "whole"))
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
     trials = Records(tmp_path / "whole" / "records").all("trial")
     full = 3 * 2 * 20  # three folds, two epochs, 36 images: one batch of 20
     stopped = [t for t in trials if t["state"] == "pruned"]
@@ -151,14 +146,14 @@ def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same
         shutil.copytree(tmp_path / "whole", cut)
         (cut / "records" / "search-proxy_anchor.json").unlink()
         (cut / "records" / f"{name}.json").unlink()
-        assert search_contestant(made, made.contestants[0], place(cut)) == record
+        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == record
         assert without_cost(cut) == without_cost(tmp_path / "whole")
         assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
 
 
 def test_without_pruning_every_fold_is_run(tmp_path):
     made = cross_validated(trials=3, epochs=1, pruning=False)
-    assert search_contestant(made, made.contestants[0], place(tmp_path))["pruned"] == 0
+    assert search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))["pruned"] == 0
     assert len(list(tmp_path.glob("runs/*/result.json"))) == 3 * 3
 
 
@@ -178,7 +173,7 @@ def test_a_half_line_of_the_journal_is_dropped(tmp_path):
 
 def test_importance_is_told_when_there_are_trials_enough(tmp_path):
     made = plan(search={"trials": 7, "epochs": 1, "startup": 1, "pruning": False})
-    record = search_contestant(made, made.contestants[0], place(tmp_path))
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))
     assert set(record["importance"]) == set(record["space"])
 
 
@@ -214,12 +209,12 @@ def test_trials_in_a_real_postgresql_are_those_of_the_journal(postgres, tmp_path
     with_journal = plan(search=settings)
     with_sql = plan(search={**settings, "storage": postgres})
     for made, folder in ((with_journal, tmp_path / "journal"), (with_sql, tmp_path / "sql")):
-        search_contestant(made, made.contestants[0], place(folder))
+        search_contestant(made, made.contestants[0], TournamentFolder(folder))
     assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")
     study = optuna.load_study(storage=open_storage(postgres, tmp_path / "none"), study_name="small/proxy_anchor")
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]
     assert not (tmp_path / "sql" / "studies").exists()
     for name in ("search-proxy_anchor", "trial-proxy_anchor-001"):  # and it resumes from the database
         (tmp_path / "sql" / "records" / f"{name}.json").unlink()
-    search_contestant(with_sql, with_sql.contestants[0], place(tmp_path / "sql"))
+    search_contestant(with_sql, with_sql.contestants[0], TournamentFolder(tmp_path / "sql"))
     assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from similis.run.machine import Machine
@@ -11,7 +12,6 @@ from similis.run.parts import build_model, open_source
 from similis.run.spec import RunSpec
 from similis.study.plan.jobs import final_jobs, final_spec, searched, trial_spec
 from similis.study.plan.schema import Plan
-from similis.study.records import epoch_samples
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     evaluated = trials // len(contestants) * sum(mining)
     for job in jobs:
         spec = final_spec(plan, job, {})
-        samples += final_samples(spec, counts)
+        samples += training_samples(spec, counts, spec.training.epochs, spec.training.epochs)
         evaluated += spec.training.epochs * choosing + counts["test"] + mined_images(spec, counts)
-    per_trial = plan.search.epochs * epoch_samples(counts["train"], first.training.batch_size)
+    per_trial = training_samples(first, counts, plan.search.epochs, 0)
     selecting = plan.terms.data.protocol == "default"
     return PlanCost(
         trials=trials,
@@ -83,22 +83,30 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     )
 
 
-def final_samples(spec: RunSpec, counts: dict[str, int]) -> int:
-    """Training images of a final run at most, the refit included."""
-    t = spec.training
-    refits = t.refit and spec.data.protocol == "fixed-validation"
-    everything = epoch_samples(counts["train"] + counts["validation"], t.batch_size) if refits else 0
-    return t.epochs * (epoch_samples(counts["train"], t.batch_size) + everything)
+def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:
+    """Images that pass through the network in training: whole batches, the refit on all training classes included."""
+    size = spec.training.batch_size
+    refit = epoch_samples(images["train"] + images["validation"], size) if refits(spec) else 0
+    return epochs * epoch_samples(images["train"], size) + refit_epochs * refit
 
 
-def mined_images(spec: RunSpec, counts: dict[str, int]) -> int:
+def epoch_samples(images: int, batch_size: int) -> int:
+    """Images of an epoch: whole batches only."""
+    return images // batch_size * batch_size
+
+
+def refits(spec: RunSpec) -> bool:
+    """Whether a run trains again on all training classes after validation has chosen its length."""
+    return spec.training.refit and spec.data.protocol == "fixed-validation"
+
+
+def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
     """Images that offline mining embeds in a run at most, the refit included."""
     t = spec.training
     if t.sampler != "mined":
         return 0
-    refits = t.refit and spec.data.protocol == "fixed-validation"
-    everything = counts["train"] + counts["validation"] if refits else 0
-    return math.ceil(t.epochs / t.mining.every_epochs) * (counts["train"] + everything)
+    refit = images["train"] + images["validation"] if refits(spec) else 0
+    return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
 
 
 def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:

@@ -12,12 +12,12 @@ from similis.study.report import pictures, tables
 from similis.study.statistics.fair_table import FairTable, fair_table
 from similis.study.statistics.significance import TARGETS
 from similis.study.statistics.verdicts import pair_verdicts
-from similis.study.tournament import Folder
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError, import_extra
 
 
 def write_report(
-    folder: Folder, *, out: Path | None = None, times: bool = True, photos: bool = True
+    folder: TournamentFolder, *, out: Path | None = None, times: bool = True, photos: bool = True
 ) -> tuple[Path, Path]:
     """Write ``report.md`` with ``figures/``, and ``report.html``, from the records of a tournament.
 
@@ -72,7 +72,7 @@ def tables_of(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
 
 
 def section(
-    table: FairTable, searches: Sequence[dict[str, Any]], folder: Folder | None, out: Path, *, times: bool
+    table: FairTable, searches: Sequence[dict[str, Any]], folder: TournamentFolder | None, out: Path, *, times: bool
 ) -> dict[str, Any]:
     """What the template shows of one table; example photos come from ``folder``."""
     verdicts = pair_verdicts(table.scores) if table.can_be_judged else []

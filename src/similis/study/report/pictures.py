@@ -15,7 +15,7 @@ from similis.data.opening import open_data
 from similis.figures.recall_plots import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss
 from similis.study.plan.schema import Plan
 from similis.study.statistics.fair_table import FairTable, own_intervals
-from similis.study.tournament import Folder
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import SimilisError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> di
     return found
 
 
-def wins_picture(table: FairTable, folder: Folder, out: Path) -> Picture:
+def wins_picture(table: FairTable, folder: TournamentFolder, out: Path) -> Picture:
     """The classes on which the two highest means differ most, either way, with a photo of each."""
     a, b = table.order()[:2]
     first, second = table.names[a], table.names[b]
@@ -126,7 +126,7 @@ def wins_picture(table: FairTable, folder: Folder, out: Path) -> Picture:
     return save_picture(figure, out, f"classes-{table.arena}-{table.length}", f"Differences by class: {words}", caption)
 
 
-def name_and_photo(table: FairTable, folder: Folder, place: int) -> tuple[str, Any]:
+def name_and_photo(table: FairTable, folder: TournamentFolder, place: int) -> tuple[str, Any]:
     """The name of a test class and its first photo; without the data set, the label alone."""
     label = table.labels[place]
     try:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from similis.registry import Range
-from similis.run.machine import Machine
 from similis.run.run import run
-from similis.study.ledger import Ledger
 from similis.study.plan.jobs import first_settings, trial_spec
 from similis.study.plan.schema import Contestant, Plan, SearchPlan
 from similis.study.plan.search_space import space_of
-from similis.study.records import Meter, Record, Records, result_record
+from similis.study.records import Meter, Record, result_record
 from similis.study.search.trials import below_median, importances, open_study, resumed, tell
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
 
 UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # in the place of a trial where the budget is 0
@@ -25,21 +24,12 @@ class PrunedError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a tournament keeps its things."""
-
-    machine: Machine
-    records: Records
-    ledger: Ledger
-
-
-@dataclass(frozen=True)
 class Case:
-    """Whose settings are searched, under which plan, and where."""
+    """Whose settings are searched, under which plan, and where records and runs are kept."""
 
     plan: Plan
     contestant: Contestant
-    place: Place
+    folder: TournamentFolder
 
     @property
     def title(self) -> str:
@@ -95,7 +85,7 @@ class Reporter(Meter):
         return below_median(self.trial.study, mean, step, self.search.startup)
 
 
-def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Record:
+def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
     """Search one contestant and leave its record: the chosen settings and what they cost.
 
     The first preset is measured first and counts in the budget; the best validation R@1 wins, the
@@ -105,11 +95,11 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
     Args:
         plan: budget, spaces and terms.
         contestant: whose settings.
-        place: where runs and records are kept.
+        folder: where runs and records are kept.
     """
-    case = Case(plan, contestant, place)
+    case = Case(plan, contestant, folder)
     name = f"search-{case.title}"
-    known = place.records.read(name)
+    known = folder.records.read(name)
     if known is not None:
         return known
     space = space_of(contestant, plan.search)
@@ -134,13 +124,13 @@ def search_contestant(plan: Plan, contestant: Contestant, place: Place) -> Recor
         "importance": dict(importance),
         "space": {key: [kind.low, kind.high, kind.step, kind.log] for key, kind in space.items()},
     }
-    return place.records.write(name, record)
+    return folder.records.write(name, record)
 
 
 def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
-    search, records = case.plan.search, case.place.records
-    journal = records.folder.parent / "studies" / f"{case.title}.journal"
+    search, records = case.plan.search, case.folder.records
+    journal = case.folder.path / "studies" / f"{case.title}.journal"
     base = first_settings(case.contestant, space)
     study = open_study(f"{case.plan.name}/{case.title}", search, journal, space=space, base=base)
     full = begun["samples"]
@@ -173,56 +163,45 @@ def measured(
         trial: Optuna's; None for the first preset.
         per_epoch: samples of one epoch of each fold, for a trial that is pruned.
     """
-    plan, place = case.plan, case.place
-    known = place.records.read(name)
+    plan, folder = case.plan, case.folder
+    known = folder.records.read(name)
     if known is not None:
         return known
     meter = Reporter(trial, plan.search, len(plan.folds))
     specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
-        place.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
+        folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
     mining: dict[str, float] = {}
     try:
         for spec in specs:
-            result = run(spec, place.machine, meter)
+            result = run(spec, folder.machine, meter)
             runs.append(result_record(result))
             meter.finished.append(result.validation.get("recall@1", 0.0))
             mining = {key: value + mining.get(key, 0.0) for key, value in result.cost.items()}
-        outcome = complete(runs)
+        value = sum(meter.finished) / len(meter.finished)
+        outcome = trial_outcome("complete", value, runs[0]["history"], [each["samples"] for each in runs])
     except PrunedError:
-        outcome = pruned(meter, runs, per_epoch)
-    except DivergedError:
-        outcome = diverged(meter.steps * specs[0].training.batch_size, len(specs))
+        outcome = pruned_outcome(meter, runs, per_epoch)
+        runs = []
+    except DivergedError:  # worth nothing, at the cost of a whole trial
+        outcome = trial_outcome("diverged", 0.0, [], [meter.steps * specs[0].training.batch_size] * len(specs))
+        runs = []
+    outcome["addresses"] = [each["address"] for each in runs]
     record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
-    return place.records.write(name, record)
+    return folder.records.write(name, record)
 
 
-def complete(runs: list[Record]) -> Record:
-    """What a whole trial says: the mean validation R@1 over the folds."""
-    values = [each["validation"].get("recall@1", 0.0) for each in runs]
+def trial_outcome(state: str, value: float | None, history: Sequence[float], samples: Sequence[int]) -> Record:
+    """How a trial ended: the mean validation R@1 over the folds, and the samples that each fold has seen."""
     return {
-        "state": "complete",
-        "value": sum(values) / len(values),
-        "history": runs[0]["history"],
-        "samples": sum(each["samples"] for each in runs),
-        "fold_samples": [each["samples"] for each in runs],
-        "addresses": [each["address"] for each in runs],
-    }
-
-
-def diverged(samples: int, folds: int) -> Record:
-    """What a trial says whose vectors are not finite: worth nothing, at the price of a whole trial."""
-    each = [samples] * folds
-    return {
-        "state": "diverged", "value": 0.0, "history": [], "samples": sum(each), "fold_samples": each, "addresses": [],
+        "state": state, "value": value, "history": list(history), "samples": sum(samples), "fold_samples": list(samples)
     }  # fmt: skip
 
 
-def pruned(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
-    """What a pruned trial says: its epochs over all folds, those from before a crash included."""
+def pruned_outcome(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
+    """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[step] for step in sorted(known)]
     begun = len(history) - len(runs) * meter.search.epochs  # epochs of the fold in which it was stopped
-    samples = sum(each["samples"] for each in runs) + begun * per_epoch[len(runs)]
-    return {"state": "pruned", "value": None, "history": history, "samples": samples, "addresses": []}
+    return trial_outcome("pruned", None, history, [*(r["samples"] for r in runs), begun * per_epoch[len(runs)]])

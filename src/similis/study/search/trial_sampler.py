@@ -16,11 +16,6 @@ from similis.study.plan.schema import SearchPlan
 from similis.study.plan.search_space import grid
 
 
-def distribution(kind: Range) -> FloatDistribution:
-    """A range in Optuna's words."""
-    return FloatDistribution(kind.low, kind.high, log=kind.log, step=None if kind.log else kind.step)
-
-
 def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[str, float]) -> BaseSampler:
     """The sampler of a plan; ``base`` holds the values of the first preset."""
     if search.strategy == "one-at-a-time":
@@ -28,30 +23,14 @@ def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[
     return SeededByTrial(search)
 
 
-class Independent(BaseSampler):
-    """A sampler that draws every parameter by itself."""
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
-        """Nothing is drawn jointly."""
-        return {}
-
-    def sample_relative(
-        self,
-        study: optuna.Study,  # noqa: ARG002
-        trial: FrozenTrial,  # noqa: ARG002
-        search_space: dict[str, BaseDistribution],  # noqa: ARG002
-    ) -> dict[str, Any]:
-        """Nothing is drawn jointly."""
-        return {}
-
-
-class SeededByTrial(Independent):
+class SeededByTrial(RandomSampler):
     """Another sampler, made afresh for every draw with a seed of its own.
 
     A process that was killed between two parameters of a trial draws the second one as if nothing had been.
     """
 
     def __init__(self, search: SearchPlan) -> None:
+        super().__init__()
         self.search = search
 
     def sample_independent(
@@ -66,13 +45,14 @@ class SeededByTrial(Independent):
         return own.sample_independent(study, trial, param_name, param_distribution)
 
 
-class OneAtATime(Independent):
+class OneAtATime(RandomSampler):
     """The thesis' grid: one parameter after the other, each at its best value before the next begins.
 
     Each of P parameters gets an equal share of the trials, spread over its range.
     """
 
     def __init__(self, space: Mapping[str, Range], base: Mapping[str, float], trials: int) -> None:
+        super().__init__()
         share = max(1, (trials - 1) // max(len(space), 1))
         self.base = dict(base)
         self.steps = [(name, value) for name, kind in space.items() for value in grid(kind, share)]
