@@ -27,7 +27,7 @@ from benchmarks.study_cells import (
     tau,
     verdict,
 )
-from similis.study.sentences import pair_verdicts
+from similis.study.statistics.verdicts import pair_verdicts
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PROXY = ("soft_triple", "proxy_anchor", "normface", "proxy_nca", "proxy_nca_pp", "proxy_gml", "proxy_repulsion")

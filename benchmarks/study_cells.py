@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from similis.study.components import Scores
 from similis.study.records import Records
-from similis.study.sentences import PairVerdict
-from similis.study.table import own_intervals, recall
-from similis.study.verdicts import TARGETS, Target
+from similis.study.statistics.fair_table import own_intervals, recall
+from similis.study.statistics.significance import TARGETS, Target
+from similis.study.statistics.variance_components import Scores
+from similis.study.statistics.verdicts import PairVerdict
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from similis.figures.canvas import new_figure
-from similis.figures.tournament import style
+from similis.figures.recall_plots import style
 
 Line = Mapping[str, tuple[float, float]]  # condition -> mean and half width, per cent
 AXIS = "R@1 on the test classes, %"

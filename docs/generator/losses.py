@@ -7,7 +7,7 @@ from pathlib import Path
 
 from similis.cli.losses import FAMILIES, needs, year
 from similis.cli.losses_show import RELATIONS, SAMPLING, options, span
-from similis.figures.forces import save_forces
+from similis.figures.force_plot import save_forces
 from similis.registry import LossEntry, losses, miners
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from similis.data.check import check_data
-from similis.data.extras import extra
 from similis.data.opening import open_data
-from similis.values import MissingExtraError
 from tests.data.pictures import picture, write
 
 
@@ -54,14 +52,3 @@ def test_trouble_is_found(tmp_path, files, expected):
 def test_smallest_class_is_a_choice(tmp_path):
     manifest = open_data(str(write(tmp_path, FILES)))
     assert [finding.kind for finding in check_data(manifest, smallest_class=3)] == ["tiny-class"] * 2
-
-
-def test_a_missing_part_names_its_extra():
-    from similis.data import extras
-
-    extras._EXTRAS["no_such_part"] = "vision"
-    try:
-        with pytest.raises(MissingExtraError, match=r"similis\[vision\]"):
-            extra("no_such_part.io")
-    finally:
-        del extras._EXTRAS["no_such_part"]

@@ -34,7 +34,7 @@ def small(folder: str) -> None:
 
 def tournament(folder: Path) -> None:
     """Tasks of Ray leave the records of the local engine."""
-    from similis.study.hands import Hands
+    from similis.study.executor import Hands
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
@@ -118,8 +118,9 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
 
 def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     """A tournament under kills, and the same by the local engine without."""
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder, run_tournament
+    from similis.study.report.page import write_report
+    from similis.study.tournament import run_tournament
+    from similis.study.tournament_folder import TournamentFolder
     from tests.study.small import plan, values, without_cost
     from tests.study.test_kill import no_step_twice
 
@@ -142,7 +143,7 @@ def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     no_step_twice(root / "ray")
     ledgers = [sorted((root / at / "ledger.jsonl").read_text().splitlines()) for at in ("ray", "alone")]
     assert ledgers[0] == ledgers[1]  # every model looked once at the test split
-    pages = [write_report(Folder(root / at), out=root / f"page-{at}", times=False) for at in ("ray", "alone")]
+    pages = [write_report(TournamentFolder(root / at), out=root / f"page-{at}", times=False) for at in ("ray", "alone")]
     for one, other in zip(*pages, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert "done  final-main" in seen

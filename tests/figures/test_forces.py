@@ -10,8 +10,8 @@ import torch
 from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
-from similis.figures.forces import DEGREES, LABELS, build, draw_forces, forces, on_circle, save_forces
-from similis.figures.forces_picture import STILL
+from similis.figures.force_plot import STILL, draw_forces, save_forces
+from similis.figures.forces import DEGREES, LABELS, build, forces, on_circle
 from similis.figures.formula import broken, drawable, formula_of
 from similis.registry import losses
 from similis.values import MissingExtraError, UserError
@@ -117,7 +117,7 @@ def test_missing_matplotlib_names_its_extra(monkeypatch):
 
 def test_no_global_state_of_pyplot_is_touched():
     program = (
-        "import sys; from similis.figures.forces import draw_forces; "
+        "import sys; from similis.figures.force_plot import draw_forces; "
         "draw_forces('triplet'); print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from similis.study.components import Scores
-from similis.study.verdicts import Target, judge
+from similis.study.statistics.significance import Target, judge
+from similis.study.statistics.variance_components import Scores
 from tests.statistics.simulated import World, tournament
 
 Procedure = Callable[[Scores], np.ndarray]  # corrected p of all pairs, in the order of triu_indices

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from similis.study.components import Scores, components
-from similis.study.power import wanted
-from similis.study.verdicts import TARGETS, holm, judge
+from similis.study.statistics.power import wanted
+from similis.study.statistics.significance import TARGETS, holm, judge
+from similis.study.statistics.variance_components import Scores, components
 from similis.values import UserError
 from tests.statistics.rates import false_alarms, power, recommended
 from tests.statistics.simulated import World, tournament

@@ -37,7 +37,7 @@ def search(
     show_table(f"{query.name} among {len(opened.manifest)} images", ("rank", "similarity", "class", "image"), rows)
     from similis.cli.train_pictures import SIDE, thumbnail
     from similis.data.images import prepare
-    from similis.figures.sheet import Tile, draw_sheet
+    from similis.figures.contact_sheet import Tile, draw_sheet
 
     tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in near]

@@ -16,9 +16,9 @@ Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; S
 def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
     """Check a plan and show what it will cost, before anything is run."""
     from similis.cli.screen import console, show_table
-    from similis.study.cost import described, plan_cost
-    from similis.study.reading import read_plan
-    from similis.study.spaces import space_of
+    from similis.study.plan.cost import described, plan_cost
+    from similis.study.plan.plan_file import read_plan
+    from similis.study.plan.search_space import space_of
 
     read = read_plan(file)
     rows = [
@@ -48,9 +48,9 @@ def run(
     """Run a plan, or go on with it; then write its report."""
     from similis.cli.screen import console
     from similis.engine.ray import Share
-    from similis.study.hands import Hands
-    from similis.study.reading import read_plan
-    from similis.study.report import write_report
+    from similis.study.executor import Hands
+    from similis.study.plan.plan_file import read_plan
+    from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament
     from similis.values import UserError
 
@@ -85,10 +85,10 @@ def report(
 ) -> None:
     """Write the report of a tournament again from its records."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder
+    from similis.study.report.page import write_report
+    from similis.study.tournament_folder import TournamentFolder
 
-    for path in write_report(Folder(folder, root), out=out, times=times, photos=photos):
+    for path in write_report(TournamentFolder(folder, root), out=out, times=times, photos=photos):
         console().print(str(path), markup=False, soft_wrap=True)
 
 
@@ -102,13 +102,14 @@ def add(
 ) -> None:
     """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+    from similis.study.report.page import write_report
+    from similis.study.tournament import add_contestants, add_results, run_tournament
+    from similis.study.tournament_folder import TournamentFolder
 
     if results is not None:
         console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
     if losses:
         grown = add_contestants(folder, losses)
         run_tournament(grown, folder, workers=workers, data_root=root)
-    for path in write_report(Folder(folder, root)):
+    for path in write_report(TournamentFolder(folder, root)):
         console().print(str(path), markup=False, soft_wrap=True)

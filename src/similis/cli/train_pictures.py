@@ -8,9 +8,9 @@ import torch
 
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
-from similis.figures.curves import curves_of, draw_curves
-from similis.figures.map import draw_map
-from similis.figures.sheet import Pixels, Tile, draw_sheet
+from similis.figures.contact_sheet import Pixels, Tile, draw_sheet
+from similis.figures.embedding_map import draw_map
+from similis.figures.learning_curves import curves_of, draw_curves
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.result import RunResult

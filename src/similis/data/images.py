@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.data.extras import extra
+from similis.values import import_extra
 
 Pixels = NDArray[np.uint8]
 Interpolation = Literal["bilinear", "bicubic"]
@@ -34,7 +34,7 @@ def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Inter
         keep: see above.
         interpolation: filter of the resize.
     """
-    pillow = extra("PIL.Image")
+    pillow = import_extra("PIL.Image")
     image = pillow.open(io.BytesIO(data))
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
     wanted = prepared_size(image.size, resize, keep)
@@ -63,7 +63,7 @@ def on_white(image: Any) -> Any:
     """The image as RGB; what is transparent becomes white."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layered = image.convert("RGBA")
-        ground = extra("PIL.Image").new("RGBA", layered.size, "white")
+        ground = import_extra("PIL.Image").new("RGBA", layered.size, "white")
         ground.alpha_composite(layered)
         return ground.convert("RGB")
     return image if image.mode == "RGB" else image.convert("RGB")
@@ -71,13 +71,13 @@ def on_white(image: Any) -> Any:
 
 def resized(pixels: Pixels, side: int, interpolation: Interpolation) -> Pixels:
     """An array as a square of the given side."""
-    image = extra("PIL.Image").fromarray(np.ascontiguousarray(pixels))
+    image = import_extra("PIL.Image").fromarray(np.ascontiguousarray(pixels))
     return np.asarray(image.resize((side, side), filter_of(interpolation)), dtype=np.uint8)
 
 
 def mapped(pixels: Pixels, inverse: tuple[float, ...], ground: tuple[int, ...], interpolation: Interpolation) -> Pixels:
     """An array under an affine map, given by its inverse (a, b, c, d, e, f); ``ground`` where nothing is."""
-    pillow = extra("PIL.Image")
+    pillow = import_extra("PIL.Image")
     image = pillow.fromarray(np.ascontiguousarray(pixels))
     a, b, c, d, e, f = inverse
     # PIL counts from the corner of a pixel, the map from its centre.
@@ -90,5 +90,5 @@ def mapped(pixels: Pixels, inverse: tuple[float, ...], ground: tuple[int, ...], 
 
 def filter_of(interpolation: Interpolation) -> Any:
     """PIL's name of a filter."""
-    filters = extra("PIL.Image").Resampling
+    filters = import_extra("PIL.Image").Resampling
     return filters.BICUBIC if interpolation == "bicubic" else filters.BILINEAR

@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from similis.data.extras import extra
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 
 class Source(Protocol):
@@ -43,7 +42,7 @@ def joined(root: str, path: str) -> str:
 
 def open_binary(place: str) -> Any:
     """An open binary file, local or through fsspec."""
-    return extra("fsspec").open(place, "rb").open() if is_url(place) else Path(place).open("rb")
+    return import_extra("fsspec").open(place, "rb").open() if is_url(place) else Path(place).open("rb")
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,6 @@ class LanceSource:
 
 @lru_cache(maxsize=4)
 def _lance(uri: str, process: int) -> tuple[Any, dict[int, int]]:  # noqa: ARG001
-    data = extra("lance").dataset(uri)
+    data = import_extra("lance").dataset(uri)
     ids = data.to_table(columns=["id"]).column("id").to_pylist()
     return data, dict(zip(ids, range(len(ids)), strict=True))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from similis.data.extras import extra
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 # Column of the manifest -> names it goes by in tables found in the wild, first match wins.
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +84,7 @@ def check_words(values: Sequence[Any] | None, name: str, allowed: tuple[str, ...
 
 def arrow(columns: Columns) -> Any:
     """An Arrow table in the manifest's schema; ids are row numbers unless given."""
-    pa = extra("pyarrow")
+    pa = import_extra("pyarrow")
     rows = len(columns["label"])
     types = {
         "id": pa.int64(), "path": pa.string(), "bytes": pa.large_binary(), "label": pa.int64(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,8 +19,6 @@ from similis.registry import LossEntry, keyword_defaults, losses, unknown
 from similis.values import UserError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from similis.objective.module import Loss
 
 # Three classes: two that overlap (one sample of each lies among the other's), one that is easy to tell.
@@ -133,30 +130,3 @@ def on_circle(degrees: tuple[float, ...] | list[float]) -> Tensor:
     """Unit vectors (N, 2) at these angles, float64."""
     angles = torch.tensor(degrees, dtype=torch.float64) * (math.pi / 180)
     return torch.stack([angles.cos(), angles.sin()], 1)
-
-
-def draw_forces(name: str, *, form: str | None = None) -> Figure:
-    """The force picture of a loss as a matplotlib figure.
-
-    Args:
-        name: a registered loss; ``similis losses`` lists them.
-        form: one of its forms; None for the first.
-
-    Example:
-        >>> len(draw_forces("triplet").axes)
-        1
-    """
-    from similis.figures.forces_picture import picture
-
-    return picture(forces(name, form=form), losses.get(name))
-
-
-def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
-    """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
-    target = Path(path)
-    if target.suffix not in (".png", ".svg", ".pdf"):
-        raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
-    figure = draw_forces(name, form=form)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
-    return target

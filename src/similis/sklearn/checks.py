@@ -8,23 +8,22 @@ import numpy as np
 
 from similis.sklearn.groups import Whole
 from similis.sklearn.matrix import Array
-from similis.sklearn.parts import part
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 
 def checked_table(estimator: Any, rows: Any, labels: Any) -> tuple[Any, Any]:
     """Rows and labels as scikit-learn checks them; names of columns are kept by the estimator."""
-    validation = part("sklearn.utils.validation")
+    validation = import_extra("sklearn.utils.validation")
     rows, labels = validation.validate_data(
         estimator, rows, labels, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
     )
-    part("sklearn.utils.multiclass").check_classification_targets(labels)
+    import_extra("sklearn.utils.multiclass").check_classification_targets(labels)
     return rows, labels
 
 
 def checked_new(estimator: Any, rows: Any) -> Any:
     """Rows to transform, with the columns of the fit."""
-    validation = part("sklearn.utils.validation")
+    validation = import_extra("sklearn.utils.validation")
     validation.check_is_fitted(estimator)
     return validation.validate_data(
         estimator, rows, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
@@ -41,7 +40,7 @@ def checked_labels(labels: Any, weights: Array) -> tuple[Any, Whole]:
 
 def checked_weights(weights: Any, rows: Any) -> Array:
     """Weights (n,) of 0 or more; ones for None."""
-    made: Array = part("sklearn.utils.validation")._check_sample_weight(weights, rows, dtype=np.float64)
+    made: Array = import_extra("sklearn.utils.validation")._check_sample_weight(weights, rows, dtype=np.float64)
     if (made < 0).any():
         raise UserError("sample_weight has values below 0; use 0 to leave a row out")
     return made

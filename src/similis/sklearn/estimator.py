@@ -14,15 +14,14 @@ from similis.sklearn.kernels import checked_kernel, with_landmarks
 from similis.sklearn.matrix import Array
 from similis.sklearn.minibatches import Plan
 from similis.sklearn.objectives import known_objective
-from similis.sklearn.parts import part
 from similis.sklearn.problem import dense
 from similis.sklearn.start import first_map
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 else:
-    base = part("sklearn.base")
+    base = import_extra("sklearn.base")
     BaseEstimator, TransformerMixin = base.BaseEstimator, base.TransformerMixin
     ClassNamePrefixFeaturesOutMixin = base.ClassNamePrefixFeaturesOutMixin
 
@@ -167,7 +166,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def pair_distance(self, pairs: Any) -> Array:
         """Learned distance (not squared) of each pair (n, 2, D), or of kernel rows (n, 2, m): (n,)."""
-        part("sklearn.utils.validation").check_is_fitted(self)
+        import_extra("sklearn.utils.validation").check_is_fitted(self)
         given = np.asarray(pairs, dtype=np.float64)
         if given.ndim != 3 or given.shape[1] != 2 or given.shape[2] != self.n_features_in_:
             raise UserError(f"pairs have shape {given.shape}; pass (n, 2, {self.n_features_in_})")
@@ -213,7 +212,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
     def _draws(self) -> tuple[int, np.random.Generator]:
-        seed = int(part("sklearn.utils").check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(import_extra("sklearn.utils").check_random_state(self.random_state).randint(2**31 - 1))
         return seed, np.random.default_rng(seed)
 
     def _features(

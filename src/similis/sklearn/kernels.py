@@ -11,8 +11,7 @@ import numpy as np
 from similis.registry import unknown
 from similis.sklearn.groups import Whole
 from similis.sklearn.matrix import Array
-from similis.sklearn.parts import part
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 LEAST = 1e-10  # of the largest eigenvalue: directions below it are rounding
@@ -63,7 +62,7 @@ def checked_kernel(name: str, gamma: float | None, degree: Any, coef0: float, wi
 
 def kernel_matrix(kernel: Kernel, rows: Any, others: Any) -> Array:
     r"""Gaussian :math:`e^{-\gamma |x - z|^2}` or polynomial :math:`(x \cdot z + c)^q` of rows with rows."""
-    pairwise = part("sklearn.metrics.pairwise")
+    pairwise = import_extra("sklearn.metrics.pairwise")
     if kernel.name == "rbf":
         return np.asarray(pairwise.rbf_kernel(rows, others, gamma=kernel.gamma))
     made = pairwise.polynomial_kernel(rows, others, degree=kernel.degree, gamma=1.0, coef0=kernel.coef0)
@@ -90,7 +89,7 @@ def with_landmarks(kernel: Kernel, rows: Any, limit: int, seed: int) -> Kernel:
     if number <= limit:
         return replace(kernel, landmarks=rows, basis=basis_of(kernel_matrix(kernel, rows, rows)))
     gaussian = kernel.name == "rbf"
-    made = part("sklearn.kernel_approximation").Nystroem(
+    made = import_extra("sklearn.kernel_approximation").Nystroem(
         kernel="rbf" if gaussian else "polynomial",
         gamma=kernel.gamma if gaussian else 1.0,
         degree=None if gaussian else kernel.degree,

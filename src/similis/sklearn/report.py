@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from similis.sklearn.estimator import MetricLearner
 from similis.sklearn.matrix import Array
-from similis.sklearn.parts import part
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 FOLDS, REPEATS, NEIGHBORS = 5, 3, 3
 
@@ -83,8 +81,11 @@ def number_of(text: str) -> float | None:
 
 def accuracies(table: Table, learner: MetricLearner, seed: int) -> dict[str, Accuracy]:
     """Cross-validated accuracy of three nearest neighbours: columns of unit variance, and the learned metric."""
-    selection, neighbours = part("sklearn.model_selection"), part("sklearn.neighbors")
-    pipeline, scaler = part("sklearn.pipeline").make_pipeline, part("sklearn.preprocessing").StandardScaler
+    selection, neighbours = import_extra("sklearn.model_selection"), import_extra("sklearn.neighbors")
+    pipeline, scaler = (
+        import_extra("sklearn.pipeline").make_pipeline,
+        import_extra("sklearn.preprocessing").StandardScaler,
+    )
     labels = np.array(table.labels)
     fewest = int(np.unique(labels, return_counts=True)[1].min())
     if fewest < 2:
@@ -110,13 +111,5 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
     values = np.asarray(scores, dtype=np.float64)
     spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
     error = math.sqrt(spread * (1.0 / len(values) + 1.0 / (folds - 1)))
-    quantile = float(part("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
+    quantile = float(import_extra("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
     return Accuracy(float(values.mean()), quantile * error, tuple(values.tolist()))
-
-
-def flat_map(vectors: Any) -> Array:
-    """The two directions in which mapped rows (n, r) spread most, (n, 2)."""
-    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    made = centred @ directions[:2].T
-    return made if made.shape[1] == 2 else np.hstack([made, np.zeros((len(made), 1))])

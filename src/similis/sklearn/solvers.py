@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from similis.sklearn.matrix import Array, psd_projection
-from similis.sklearn.parts import part
+from similis.values import import_extra
 
 Function = Callable[[Array], tuple[float, Array]]
 
@@ -43,7 +43,7 @@ def lbfgs(function: Function, start: Array, *, max_iter: int, tol: float) -> Sol
     if max_iter < 1:  # scipy would take one step
         return Solved(start, function(start)[0], 0, False)
     options = {"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxcor": 20}
-    found = part("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    found = import_extra("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return Solved(found.x.reshape(start.shape), float(found.fun), int(found.nit), bool(found.success))
 
 

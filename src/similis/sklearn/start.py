@@ -9,8 +9,7 @@ import numpy as np
 from similis.registry import unknown
 from similis.sklearn.groups import Groups
 from similis.sklearn.matrix import Array, covariance, factor, whitening
-from similis.sklearn.parts import part
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 STARTS = ("auto", "identity", "pca", "lda", "whitened", "random")
 RIDGE = 1e-3
@@ -68,7 +67,7 @@ def discriminants(rows: Array, groups: Groups, number: int) -> Array:
     inside = np.vstack([rows[block] - rows[block].mean(0) for block in groups.blocks()])
     every, within = total.T @ total, inside.T @ inside
     within += RIDGE * max(float(np.trace(within)) / len(within), 1e-12) * np.eye(len(within))
-    _, vectors = part("scipy.linalg").eigh(every - inside.T @ inside, within)
+    _, vectors = import_extra("scipy.linalg").eigh(every - inside.T @ inside, within)
     return unit_rows(vectors[:, ::-1][:, :number].T)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from similis.study.storage import exclusive
+from similis.study.file_lock import exclusive
 from similis.values import DataError
 
 

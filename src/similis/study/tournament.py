@@ -8,44 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from similis.run.machine import Machine
 from similis.run.run import run
-from similis.study.hands import Hands
-from similis.study.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
-from similis.study.ledger import Ledger
-from similis.study.plan import Plan
-from similis.study.reading import parse_plan, plan_text, read_plan
-from similis.study.records import Meter, Record, Records, result_record
-from similis.study.search import Place, search_contestant
-from similis.study.storage import exclusive
-from similis.study.terms import EqualTerms, held_terms
+from similis.study.executor import Hands
+from similis.study.file_lock import exclusive
+from similis.study.plan.equal_terms import EqualTerms, held_terms
+from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
+from similis.study.plan.plan_file import parse_plan, plan_text
+from similis.study.plan.schema import Plan
+from similis.study.records import Meter, Record, result_record
+from similis.study.search.contestant_search import search_contestant
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError, UserError
-
-
-@dataclass(frozen=True)
-class Folder:
-    """The folder of a tournament: plan, runs, records, studies, ledger, report."""
-
-    path: Path
-    data_root: str | None = None
-
-    @property
-    def records(self) -> Records:
-        """The records of finished runs."""
-        return Records(self.path / "records")
-
-    @property
-    def ledger(self) -> Ledger:
-        """The openings of the test split."""
-        return Ledger(self.path / "ledger.jsonl")
-
-    def plan(self) -> Plan:
-        """The plan that was begun here."""
-        return read_plan(self.path / "plan.yaml")
-
-    def place(self) -> Place:
-        """Where searches and runs write."""
-        return Place(Machine(root=self.path / "runs", data_root=self.data_root), self.records, self.ledger)
 
 
 def run_tournament(
@@ -56,7 +29,7 @@ def run_tournament(
     only: str | None = None,
     data_root: str | None = None,
     hands: Hands | None = None,
-) -> Folder:
+) -> TournamentFolder:
     """Everything that a plan asks for and that is not done yet.
 
     Searches of different contestants go side by side, each is sequential; then the final runs. Killed
@@ -75,7 +48,7 @@ def run_tournament(
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
-    folder = Folder(path, data_root)
+    folder = TournamentFolder(path, data_root)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with exclusive(path / "driver.lock", busy=busy):
         begin(plan, folder)
@@ -93,7 +66,7 @@ def run_tournament(
     return folder
 
 
-def begin(plan: Plan, folder: Folder) -> None:
+def begin(plan: Plan, folder: TournamentFolder) -> None:
     """Write the plan down; one that is there must be the same but for more contestants, seeds or arenas."""
     file = folder.path / "plan.yaml"
     if file.exists():
@@ -116,41 +89,41 @@ def begin(plan: Plan, folder: Folder) -> None:
 class Search:
     """The search of one contestant, as work for a process."""
 
-    folder: Folder
+    folder: TournamentFolder
 
     def __call__(self, title: str) -> Record:
         """Search it."""
         plan = self.folder.plan()
         set_threads(plan)
         with exclusive(self.folder.path / "locks" / f"search-{title}"):
-            return search_contestant(plan, plan.contestant(title), self.folder.place())
+            return search_contestant(plan, plan.contestant(title), self.folder)
 
 
 @dataclass(frozen=True)
 class Final:
     """One final run, as work for a process."""
 
-    folder: Folder
+    folder: TournamentFolder
 
     def __call__(self, job: FinalJob) -> Record:
         """Run it; the opening of the test split is noted before it can happen. One that diverges leaves no record."""
-        plan, place = self.folder.plan(), self.folder.place()
+        plan, folder = self.folder.plan(), self.folder
         set_threads(plan)
         with exclusive(self.folder.path / "locks" / job.name):
-            known = place.records.read(job.name)
+            known = folder.records.read(job.name)
             if known is not None:
                 return known
-            chosen = place.records.read(f"search-{job.contestant}")
+            chosen = folder.records.read(f"search-{job.contestant}")
             if chosen is None:
                 raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
             spec = final_spec(plan, job, chosen["settings"])
             how = (
                 "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
             )
-            place.ledger.note(job.name, why=how, contestant=job.contestant)
+            folder.ledger.note(job.name, why=how, contestant=job.contestant)
             meter = Meter()
             try:
-                result = run(spec, place.machine, meter)
+                result = run(spec, folder.machine, meter)
             except DivergedError as error:
                 return {"name": job.name, "lost": str(error)}
             around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
@@ -165,7 +138,7 @@ class Final:
                 "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
                 "cost": meter.cost() | dict(result.cost),
             }
-            return place.records.write(job.name, record)
+            return folder.records.write(job.name, record)
 
 
 def set_threads(plan: Plan) -> None:
@@ -177,7 +150,7 @@ def set_threads(plan: Plan) -> None:
 
 def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) -> Plan:
     """The plan of a tournament with more contestants; they are run by the next call of ``run_tournament``."""
-    plan = Folder(path).plan()
+    plan = TournamentFolder(path).plan()
     values = plan.model_dump(mode="json")
     values["contestants"] += list(contestants)
     return parse_plan(values)
@@ -189,7 +162,7 @@ def add_results(path: Path, other: Path) -> list[str]:
     Returns:
         The names of the contestants that came.
     """
-    folder, giving = Folder(path), Folder(other)
+    folder, giving = TournamentFolder(path), TournamentFolder(other)
     own, new = folder.records.all("final"), giving.records.all("final")
     if not new:
         raise UserError(f"there are no final records in {other}; give the folder of a finished tournament")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from similis.data.extras import extra
 from similis.data.known import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
 from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns
+from similis.values import import_extra
 
 TRAIN_CLASSES = 98
 
@@ -28,7 +28,7 @@ def cars196(*, root: str | None = None) -> Manifest:
     if copy is not None:
         return copy
     folder = first_folder("cars196", root, "cars_annos.mat", ("cars196", "CARS196", "cars", "."))
-    marks = extra("scipy.io").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
+    marks = import_extra("scipy.io").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
     names = [str(name) for name in marks["class_names"]]
     paths = [str(mark["relative_im_path"]) for mark in marks["annotations"]]
     labels = [int(mark["class"]) - 1 for mark in marks["annotations"]]

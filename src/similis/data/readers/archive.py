@@ -5,13 +5,12 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
 from similis.data.readers.delimited import read_columns
 from similis.data.readers.folder import by_parent
 from similis.data.sources import ZipSource, is_url, open_binary
 from similis.data.table import standard
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 
 def read_archive(place: str, *, table: str | None = None) -> Manifest:
@@ -55,6 +54,6 @@ def beside(place: str) -> str | None:
 def exists(place: str) -> bool:
     """Whether a file or folder exists, local or behind an fsspec URL."""
     if is_url(place):
-        system, path = extra("fsspec").core.url_to_fs(place)
+        system, path = import_extra("fsspec").core.url_to_fs(place)
         return bool(system.exists(path))
     return Path(place).exists()

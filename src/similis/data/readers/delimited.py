@@ -6,11 +6,10 @@ import csv
 import io
 from pathlib import Path, PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, is_url, joined, open_binary
 from similis.data.table import standard
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 
 def read_delimited(place: str, *, images: str | None = None) -> Manifest:
@@ -61,7 +60,7 @@ def sizes(root: str, paths: list[str]) -> list[int]:
     for path in paths:
         try:
             place = joined(root, path)
-            found.append(int(extra("fsspec").core.url_to_fs(place)[0].size(place)) if is_url(place)
+            found.append(int(import_extra("fsspec").core.url_to_fs(place)[0].size(place)) if is_url(place)
                          else Path(place).stat().st_size)  # fmt: skip
         except FileNotFoundError:
             missing.append(path)

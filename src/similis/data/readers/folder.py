@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, Source, is_url
 from similis.data.table import SPLITS, numbered
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
@@ -31,7 +30,7 @@ def read_folder(root: str) -> Manifest:
 def listed(root: str) -> list[tuple[str, int]]:
     """Relative paths and sizes of all files below a folder, sorted."""
     if is_url(root):
-        system, top = extra("fsspec").core.url_to_fs(root)
+        system, top = import_extra("fsspec").core.url_to_fs(root)
         found = system.find(top, detail=True)
         start = len(top.rstrip("/")) + 1
         return sorted((path[start:], int(entry["size"])) for path, entry in found.items())

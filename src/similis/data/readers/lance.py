@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest
 from similis.data.sources import LanceSource
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 WANTED = ("id", "path", "label", "class_name", "bytes")
 
@@ -21,7 +20,7 @@ def read_lance(place: str) -> Manifest:
     Example:
         >>> read_lance("photos.lance")  # doctest: +SKIP
     """
-    lance = extra("lance")
+    lance = import_extra("lance")
     try:
         data = lance.dataset(place)
     except (ValueError, FileNotFoundError, OSError) as error:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
 from similis.data.readers.delimited import parent, sizes
 from similis.data.sources import FolderSource, open_binary
 from similis.data.table import standard
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
@@ -24,7 +23,7 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     """
     try:
         with open_binary(place) as file:
-            table = extra("pyarrow.parquet").read_table(file)
+            table = import_extra("pyarrow.parquet").read_table(file)
     except FileNotFoundError as error:
         raise DataError(f"no table {place!r}") from error
     columns = standard(table.to_pydict(), place)

@@ -1,0 +1,43 @@
+"""Locks on files that the kernel takes back when their holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from similis.values import UserError
+
+
+@contextmanager
+def exclusive(path: Path, *, busy: str | None = None) -> Iterator[None]:
+    """Hold a file's lock for a while; with ``busy``, do not wait but refuse with that sentence."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise UserError(str(busy)) from None
+        yield
+    finally:
+        os.close(held)
+
+
+class KernelLock:
+    """The lock that Optuna asks for; a lock file would outlive ``kill -9``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = ExitStack()
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held.enter_context(exclusive(self.path))
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        self._held.close()

@@ -1,0 +1,90 @@
+"""A plain sentence for every pair of losses and both targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from similis.study.statistics.power import wanted
+from similis.study.statistics.rank_sums import probability_of_improvement
+from similis.study.statistics.significance import TARGETS, Judgement, Target, judged
+from similis.study.statistics.variance_components import Components, Scores, components
+
+Verdict = Literal["better", "worse", "not told apart"]
+FEW_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """What is said about two losses and one target. Differences are in points (hundredths of recall)."""
+
+    first: str
+    second: str
+    target: Target
+    verdict: Verdict
+    difference: float
+    error: float
+    freedom: float
+    low: float
+    high: float
+    p: float
+    detectable: float
+    would_tell: str
+    improvement: float
+
+    @property
+    def sentence(self) -> str:
+        """The sentence; the plain word "better" is only used for new classes."""
+        place = " on these test classes" if self.target == "these classes" else " on new classes"
+        spread = f"{self.difference:+.2f} points, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p {self.p:.3f}"
+        if self.verdict == "not told apart":
+            return f"{self.first} and {self.second} are not told apart{place} ({spread}); {self.would_tell}."
+        word = self.verdict if self.target == "new classes" else f"{self.verdict}{place}"
+        end = f" ({spread})." if self.target == "these classes" else f", which holds for new classes ({spread})."
+        return f"{self.first} is {word} than {self.second}{end}"
+
+
+def pair_verdicts(scores: Scores) -> list[PairVerdict]:
+    """Every pair, for both targets; the loss with the higher mean is named first."""
+    found = components(scores)
+    out = []
+    for target in TARGETS:
+        judgement = judged(found, target)
+        out += [one(scores, found, judgement, pair) for pair in range(len(judgement.p))]
+    return out
+
+
+def one(scores: Scores, found: Components, judgement: Judgement, pair: int) -> PairVerdict:
+    """The verdict about one pair."""
+    c, d = int(judgement.first[pair]), int(judgement.second[pair])
+    sign = 1.0
+    if judgement.difference[pair] < 0:
+        c, d, sign = d, c, -1.0
+    difference, half = 100 * sign * float(judgement.difference[pair]), 100 * float(judgement.half_width[pair])
+    return PairVerdict(
+        first=scores.names[c],
+        second=scores.names[d],
+        target=judgement.target,
+        verdict="better" if judgement.told_apart[pair] else "not told apart",
+        difference=difference,
+        error=100 * float(np.sqrt(judgement.variance[pair])),
+        freedom=float(judgement.freedom[pair]),
+        low=difference - half,
+        high=difference + half,
+        p=float(judgement.holm[pair]),
+        detectable=100 * float(judgement.detectable[pair]),
+        would_tell=more(found, c, d, difference / 100, judgement.target),
+        improvement=probability_of_improvement(scores.per_seed[c], scores.per_seed[d]),
+    )
+
+
+def more(found: Components, c: int, d: int, difference: float, target: Target) -> str:
+    """How many seeds or classes would tell a difference like the one seen."""
+    need = wanted(found, c, d, difference, target)
+    if need.seeds is not None and need.seeds > FEW_SEEDS:
+        return f"if the true difference is that small, not even {FEW_SEEDS:,} seeds would tell"
+    if need.seeds is not None and need.seeds <= found.seeds:
+        return f"{need.seeds} seeds tell such a difference four times in five: this was one of the others"
+    return f"if the true difference is the one seen, {need}" if difference else str(need)
