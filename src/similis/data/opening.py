@@ -25,6 +25,7 @@ def open_data(
     images: str | None = None,
     table: str | None = None,
     allow_counts: bool = False,
+    verify: bool = False,
 ) -> Manifest:
     """Open a data set, choosing the reader by what is given.
 
@@ -36,11 +37,21 @@ def open_data(
         images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
         table: the table of a zip archive; None for the one beside it.
         allow_counts: accept a known data set whose counts differ from the official ones.
+        verify: hash every image again; otherwise a file whose size, times and inode are those of its last hash
+            is not read (see :mod:`similis.data.content`).
 
     Example:
         >>> len(open_data("synthetic?classes=4&images=3&size=16"))
         12
     """
+    opened = read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
+    return opened.with_content(verify=verify)
+
+
+def read_source(
+    source: str, *, root: str | None, images: str | None, table: str | None, allow_counts: bool
+) -> Manifest:
+    """The manifest of a source, by the reader for what is given; images are not read yet."""
     name, _, query = source.partition("?")
     if name in known:
         return open_known(name, query, root, allow_counts)

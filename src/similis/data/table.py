@@ -90,7 +90,7 @@ def arrow(columns: Columns) -> Any:
     types = {
         "id": pa.int64(), "path": pa.string(), "bytes": pa.large_binary(), "label": pa.int64(),
         "class_name": pa.string(), "group": pa.string(), "super_class": pa.string(), "role": pa.string(),
-        "split": pa.string(), "size": pa.int64(), "sha256": pa.string(), "vector": pa.list_(pa.float32()),
+        "split": pa.string(), "content": pa.string(), "vector": pa.list_(pa.float32()),
     }  # fmt: skip
     filled: dict[str, Any] = {"id": range(rows), "path": [f"row-{row}" for row in range(rows)], **columns}
     arrays = {name: pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)

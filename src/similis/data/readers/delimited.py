@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
-from similis.data.sources import FolderSource, is_url, joined, open_binary
+from similis.data.sources import FolderSource, open_binary
 from similis.data.table import standard
 from similis.values import DataError
 
@@ -25,7 +24,6 @@ def read_delimited(place: str, *, images: str | None = None) -> Manifest:
     """
     root = images or parent(place)
     columns = standard(read_columns(place), place)
-    columns["size"] = sizes(root, columns["path"])
     return from_columns(PurePosixPath(place).stem, columns, FolderSource(root))
 
 
@@ -52,21 +50,3 @@ def read_columns(place: str) -> dict[str, list[str]]:
 def parent(place: str) -> str:
     """The folder of a file, local or URL."""
     return place.rpartition("/")[0] or "."
-
-
-def sizes(root: str, paths: list[str]) -> list[int]:
-    """The size of every file; a file that is missing is an error that says how many are."""
-    found: list[int] = []
-    missing: list[str] = []
-    for path in paths:
-        try:
-            place = joined(root, path)
-            found.append(int(extra("fsspec").core.url_to_fs(place)[0].size(place)) if is_url(place)
-                         else Path(place).stat().st_size)  # fmt: skip
-        except FileNotFoundError:
-            missing.append(path)
-    if missing:
-        raise DataError(
-            f"{len(missing)} of {len(paths)} images are missing below {root!r}, the first is {missing[0]!r}"
-        )
-    return found

@@ -28,33 +28,31 @@ def read_folder(root: str) -> Manifest:
     return by_parent(PurePosixPath(root.rstrip("/")).name or root, files, FolderSource(root), root)
 
 
-def listed(root: str) -> list[tuple[str, int]]:
-    """Relative paths and sizes of all files below a folder, sorted."""
+def listed(root: str) -> list[str]:
+    """Relative paths of all files below a folder, sorted."""
     if is_url(root):
         system, top = extra("fsspec").core.url_to_fs(root)
-        found = system.find(top, detail=True)
         start = len(top.rstrip("/")) + 1
-        return sorted((path[start:], int(entry["size"])) for path, entry in found.items())
+        return sorted(path[start:] for path in system.find(top))
     if not Path(root).is_dir():
         raise DataError(f"no folder {root!r}; give a folder of class folders, an archive, a table or a known name")
-    pairs = []
-    for folder, _, names in os.walk(root, followlinks=True):
-        for name in names:
-            path = Path(folder) / name
-            pairs.append((path.relative_to(root).as_posix(), path.stat().st_size))
-    return sorted(pairs)
+    return sorted(
+        (Path(folder) / name).relative_to(root).as_posix()
+        for folder, _, names in os.walk(root, followlinks=True)
+        for name in names
+    )
 
 
-def by_parent(name: str, files: Iterable[tuple[str, int]], source: Source, where: str) -> Manifest:
+def by_parent(name: str, files: Iterable[str], source: Source, where: str) -> Manifest:
     """A manifest in which the parent folders of an image name its class; other files are left out."""
-    images = [(path, size) for path, size in files if is_image(path)]
+    images = [path for path in files if is_image(path)]
     if not images:
         raise DataError(f"{where!r} holds no image; known endings are {', '.join(sorted(ENDINGS))}")
-    loose = [path for path, _ in images if "/" not in path]
+    loose = [path for path in images if "/" not in path]
     if loose:
         raise DataError(f"{where!r}: {len(loose)} images ({loose[0]!r}) lie in no class folder; move them into one")
-    parents = [list(PurePosixPath(path).parts[:-1]) for path, _ in images]
-    columns: dict[str, list[object]] = {"path": [path for path, _ in images], "size": [size for _, size in images]}
+    parents = [list(PurePosixPath(path).parts[:-1]) for path in images]
+    columns: dict[str, list[object]] = {"path": list(images)}
     if {parts[0] for parts in parents} == set(SPLITS) and all(len(parts) > 1 for parts in parents):
         columns["split"] = [parts.pop(0) for parts in parents]
     names = ["/".join(parts) for parts in parents]

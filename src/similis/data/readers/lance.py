@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from similis.data.extras import extra
+from similis.data.lance_source import LanceSource
 from similis.data.manifest import Manifest
-from similis.data.sources import LanceSource
+from similis.data.sources import tree_version
 from similis.values import DataError
 
 WANTED = ("id", "path", "label", "class_name", "bytes")
@@ -32,6 +33,5 @@ def read_lance(place: str) -> Manifest:
         raise DataError(f"{place!r} lacks the columns {missing}; write it with: similis data pack")
     table = data.to_table(columns=[name for name in names if name != "bytes"])
     stored = (table.schema.metadata or {}).get(b"similis.name", b"").decode()
-    return Manifest(
-        stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), LanceSource(place)
-    )
+    source = LanceSource(place, tree_version(place).mark)
+    return Manifest(stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), source)

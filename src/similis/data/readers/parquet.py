@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import parent, sizes
+from similis.data.readers.delimited import parent
 from similis.data.sources import FolderSource, open_binary
 from similis.data.table import standard
 from similis.values import DataError
@@ -31,6 +31,4 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     name = PurePosixPath(place).stem
     if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
-    root = images or parent(place)
-    columns["size"] = sizes(root, columns["path"])
-    return from_columns(name, columns, FolderSource(root))
+    return from_columns(name, columns, FolderSource(images or parent(place)))
