@@ -9,6 +9,7 @@ from typing import Literal
 
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
+from similis.values import DataError
 
 Kind = Literal["unreadable", "tiny-class", "duplicate", "leak", "class-overlap"]
 _SMALL = 32  # short side for the trial decode
@@ -64,7 +65,7 @@ def read_all(manifest: Manifest) -> tuple[list[Finding], list[str | None]]:
             data = manifest.read_bytes(row)
             digest = hashlib.sha256(data).hexdigest()
             prepare(data, resize=_SMALL)
-        except (OSError, SyntaxError, ValueError) as error:
+        except DataError as error:
             message = f"{paths[row]!r} cannot be read: {error}"
             found.append(Finding("unreadable", "error", message, "replace the file or remove it", (row,)))
         digests.append(digest)

@@ -91,7 +91,7 @@ class ImageData:
             image = prepare(
                 self.manifest.read_bytes(row), resize=wish.resize, keep=keep, interpolation=wish.interpolation
             )
-        except (OSError, SyntaxError, ValueError) as error:  # PIL reports broken files by all three
+        except DataError as error:
             path = self.manifest.values("path")[row]
             raise DataError(
                 f"image {path!r} (row {row}) of {self.manifest.name!r} cannot be read: {error}; "
