@@ -66,7 +66,7 @@ def read_all(manifest: Manifest) -> tuple[list[Finding], list[str | None]]:
             digest = hashlib.sha256(data).hexdigest()
             prepare(data, resize=_SMALL)
         except DataError as error:
-            message = f"{paths[row]!r} cannot be read: {error}"
+            message = f"{paths[row]!r}: {error}"
             found.append(Finding("unreadable", "error", message, "replace the file or remove it", (row,)))
         digests.append(digest)
     return found, digests

@@ -94,7 +94,7 @@ class ImageData:
         except DataError as error:
             path = self.manifest.values("path")[row]
             raise DataError(
-                f"image {path!r} (row {row}) of {self.manifest.name!r} cannot be read: {error}; "
+                f"{path!r} (row {row}) of {self.manifest.name!r}: {error}; "
                 "find all such images with: similis data check"
             ) from error
         if cache:

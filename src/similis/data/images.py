@@ -14,6 +14,7 @@ from similis.values import DataError, SimilisError
 
 Pixels = NDArray[np.uint8]
 Interpolation = Literal["bilinear", "bicubic"]
+_LONGEST = 256  # sides to one: an image of 1 x 60000 pixels would be enlarged to gigabytes
 _ORIENTATION = 0x0112  # the EXIF tag
 # Its values -> what makes the image upright; 1 is upright already.
 _UPRIGHT = {
@@ -49,6 +50,11 @@ def decode(data: bytes, *, resize: int, keep: float, interpolation: Interpolatio
     pillow = extra("PIL.Image")
     image = pillow.open(io.BytesIO(data))
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    width, height = image.size
+    if max(width, height) > _LONGEST * min(width, height):
+        raise DataError(
+            f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
+        )
     wanted = prepared_size(image.size, resize, keep)
     image.draft(None, (2 * wanted[0], 2 * wanted[1]))
     image = to_rgb(image)

@@ -10,7 +10,7 @@ from typing import Any
 
 from similis.data.content import digest_of, known_digests
 from similis.data.extras import extra
-from similis.data.sources import tree_version
+from similis.data.sources import first_line, tree_version
 from similis.values import DataError
 
 
@@ -46,11 +46,6 @@ class LanceSource:
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(f"{self.uri!r} cannot be read ({first_line(error)}); pack it again") from error
         return found
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message; some libraries add their own place in the source."""
-    return str(error).partition("\n")[0]
 
 
 @lru_cache(maxsize=4)

@@ -29,11 +29,18 @@ class Manifest:
     an image), ``group`` (photos that must not answer each other: one session, one vendor), ``super_class``
     (for hierarchical batches), ``role`` (query, gallery, both), ``split`` (train, test: an official one),
     ``content`` (the hash of the image's bytes, from :meth:`with_content`).
+
+    Attributes:
+        name: of the data set.
+        table: the columns.
+        source: of the bytes; None where the table holds them.
+        empty_folders: those without an image, where folders name the classes; None where a column does.
     """
 
     name: str
     table: Any
     source: Source | None = None
+    empty_folders: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         columns = self.table.column_names
@@ -106,6 +113,8 @@ class Manifest:
     def read_bytes(self, row: int) -> bytes:
         """The encoded image of a row."""
         if self.source is None:
+            if not self.has("bytes"):
+                raise DataError(f"data set {self.name!r} holds ready vectors and no images")
             return bytes(self.table.column("bytes")[row].as_py())
         return self.source.read(self.table.column("id")[row].as_py(), self.table.column("path")[row].as_py())
 

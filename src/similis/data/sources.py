@@ -50,14 +50,31 @@ def joined(root: str, path: str) -> str:
 
 def open_binary(place: str) -> Any:
     """An open binary file, local or through fsspec."""
-    return extra("fsspec").open(place, "rb").open() if is_url(place) else Path(place).open("rb")
+    if not is_url(place):
+        return Path(place).open("rb")
+    system, path = connect(place)
+    return system.open(path, "rb")
+
+
+def connect(url: str) -> tuple[Any, str]:
+    """The file system of an fsspec URL and the path in it."""
+    try:
+        system, path = extra("fsspec").core.url_to_fs(url)
+    except (ImportError, ValueError) as error:  # a protocol whose package is missing, or that nobody knows
+        raise DataError(f"{url!r} cannot be reached: {first_line(error)}") from error
+    return system, str(path)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message; some libraries add their own place in the source."""
+    return str(error).partition("\n")[0]
 
 
 def file_version(place: str) -> Version:
     """The version of a file, local or behind an fsspec URL."""
     if not is_url(place):
         return version_of(Path(place).stat())
-    system, path = extra("fsspec").core.url_to_fs(place)
+    system, path = connect(place)
     facts = system.info(path)
     marks = [(key, str(facts[key])) for key in _MARKS if facts.get(key)]
     return Version(digest_of(repr((facts.get("size"), marks)).encode()), settled=bool(marks))
@@ -88,7 +105,7 @@ def check_size(size: int) -> None:
 def tree_version(place: str) -> Version:
     """The version of a folder with all that is in it."""
     if is_url(place):
-        system, top = extra("fsspec").core.url_to_fs(place)
+        system, top = connect(place)
         versions = {path: file_version(system.unstrip_protocol(path)) for path in system.find(top)}
     else:
         files = sorted(path for path in Path(place).rglob("*") if path.is_file())

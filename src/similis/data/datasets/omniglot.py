@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from similis.data.known import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.folder import is_image, listed
+from similis.data.readers.folder import is_image, list_tree
 from similis.data.sources import FolderSource
 from similis.data.table import Columns, numbered
 
@@ -28,7 +28,7 @@ def omniglot(*, root: str | None = None) -> Manifest:
     if copy is not None:
         return copy
     folder = first_folder("omniglot", root, "images_background", ("omniglot", "omniglot-py", "."))
-    paths = [f"{part}/{path}" for part in _PARTS for path in listed(str(folder / part)) if is_image(path)]
+    paths = [f"{part}/{path}" for part in _PARTS for path in list_tree(str(folder / part))[0] if is_image(path)]
     parents = [path.rpartition("/")[0] for path in paths]
     columns: Columns = {
         "path": paths,
