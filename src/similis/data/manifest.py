@@ -69,7 +69,13 @@ class Manifest:
             raise DataError(
                 f"vectors of data set {self.name!r} have lengths {lengths}; all must have one length above 0"
             )
-        return torch.tensor(values, dtype=torch.float32)
+        found = torch.tensor(values, dtype=torch.float32)
+        wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
+        if wrong:
+            raise DataError(
+                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}"
+            )
+        return found
 
     @property
     def class_names(self) -> list[str]:
