@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,23 @@ from typing import Any
 from similis.data.content import digest_of, known_digests
 from similis.data.extras import extra
 from similis.data.sources import first_line, tree_version
-from similis.values import DataError
+from similis.values import DataError, SimilisError
+
+
+@contextmanager
+def lance_errors(place: str) -> Iterator[None]:
+    """Whatever Lance raises on damaged files as one DataError."""
+    try:
+        yield
+    except SimilisError:
+        raise
+    except BaseException as error:
+        # On some damage its Rust code panics, and PyO3's PanicException is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DataError(
+            f"{place!r} is not a Lance data set or is damaged ({first_line(error)}); write it with: similis data pack"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -22,13 +39,11 @@ class LanceSource:
     mark: str = ""
     forkable: bool = False  # its reader runs threads, which a fork does not copy
 
-    def read(self, id: int, path: str) -> bytes:
+    def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
         """The row's bytes, by random access."""
-        data, positions = _lance(self.uri, self.mark, os.getpid())
-        try:
+        with lance_errors(self.uri):
+            data, positions = _lance(self.uri, self.mark, os.getpid())
             rows = data.take([positions[id]], columns=["bytes"])
-        except (OSError, ValueError, RuntimeError) as error:
-            raise DataError(f"{path!r} of {self.uri!r} cannot be read ({first_line(error)}); pack it again") from error
         return bytes(rows.column("bytes")[0].as_py() or b"")
 
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
@@ -39,12 +54,10 @@ class LanceSource:
 
     def _compute(self, names: list[str]) -> dict[str, str]:  # noqa: ARG002
         found = {}
-        try:
+        with lance_errors(self.uri):
             for batch in extra("lance").dataset(self.uri).to_batches(columns=["id", "bytes"], batch_size=256):
                 ids, images = (batch.column(name).to_pylist() for name in ("id", "bytes"))
                 found |= {str(row): digest_of(image or b"") for row, image in zip(ids, images, strict=True)}
-        except (OSError, ValueError, RuntimeError) as error:
-            raise DataError(f"{self.uri!r} cannot be read ({first_line(error)}); pack it again") from error
         return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,13 +64,14 @@ class Manifest:
     @property
     def vectors(self) -> Tensor:
         """Ready feature vectors (N, F), float32, of a data set that holds vectors in place of images."""
-        values = self.values("vector")
-        lengths = sorted({-1 if value is None else len(value) for value in values})
+        column = self.table.column("vector").combine_chunks()
+        lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
         if len(lengths) != 1 or lengths[0] < 1:
             raise DataError(
                 f"vectors of data set {self.name!r} have lengths {lengths}; all must have one length above 0"
             )
-        found = torch.tensor(values, dtype=torch.float32)
+        values = column.flatten().to_numpy(zero_copy_only=False)  # what is missing becomes NaN
+        found = torch.from_numpy(np.array(values, dtype=np.float32).reshape(len(self), lengths[0]))
         wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
         if wrong:
             raise DataError(

@@ -65,7 +65,7 @@ def connect(url: str) -> tuple[Any, str]:
     return system, str(path)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's message; some libraries add their own place in the source."""
     return str(error).partition("\n")[0]
 
