@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from similis.data.content import digest_of, for_each, known_digests
 from similis.data.sources import check_size, file_version, is_url, open_binary
-from similis.values import DataError
+from similis.values import DataError, SimilisError
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,9 @@ def open_zip(place: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(open_binary(place) if is_url(place) else place)
     except FileNotFoundError as error:
         raise DataError(f"there is no archive {place!r}") from error
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # on damaged bytes zipfile raises more than BadZipFile
         raise DataError(f"{place!r} is not a zip archive or is cut short ({error}); fetch it again") from error
 
 
@@ -55,10 +56,11 @@ def read_member(archive: zipfile.ZipFile, path: str, place: str) -> bytes:
     try:
         check_size(archive.getinfo(path).file_size)
         return archive.read(path)
+    except SimilisError:
+        raise
     except KeyError as error:
         raise DataError(f"{path!r} is named by the table but missing in the archive {place!r}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-        # RuntimeError: it is encrypted; NotImplementedError: a way of compression that Python does not know.
+    except Exception as error:  # it is damaged, encrypted, or packed in a way that Python does not know
         raise DataError(f"{path!r} of {place!r} cannot be unpacked ({error}); make the archive again") from error
 
 
