@@ -129,7 +129,8 @@ def forge(cache: Path) -> None:
     """Give every kept hash another value, as if the files had been others when they were read."""
     for file in cache.rglob("*.json"):
         kept = json.loads(file.read_text())
-        file.write_text(json.dumps({name: [version, "0" * 32] for name, (version, _) in kept.items()}))
+        forged = {name: [version, f"{row:032x}"] for row, (name, (version, _)) in enumerate(kept.items())}
+        file.write_text(json.dumps(forged))
 
 
 @pytest.mark.parametrize("layout", ["folder", "zip", "lance", "url"])

@@ -53,7 +53,7 @@ class LanceSource:
         return [found[name] for name in map(str, ids)]
 
     def _compute(self, names: list[str]) -> dict[str, str]:  # noqa: ARG002
-        found = {}
+        found: dict[str, str] = {}
         with lance_errors(self.uri):
             for batch in extra("lance").dataset(self.uri).to_batches(columns=["id", "bytes"], batch_size=256):
                 ids, images = (batch.column(name).to_pylist() for name in ("id", "bytes"))
