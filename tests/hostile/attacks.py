@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from similis.objective.module import Loss
 from similis.objective.context import dense, tiles
+from similis.objective.module import Loss
 from similis.registry import LossEntry
 from tests.batches import random_batch
 from tests.proof import DIM, build, forms, zero

@@ -43,6 +43,7 @@ def train(
     loaders: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
     cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
     root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
     divide_classes: Annotated[
@@ -70,6 +71,7 @@ def train(
         workers=loaders,
         cache_bytes=int(cache_gb * 2**30),
         data_root=root,
+        verify=verify,
         divide_classes=divide_classes,
         pass_rows=pass_rows,
     )

@@ -10,7 +10,7 @@ from similis.data.known import check_counts, known
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import read_archive
 from similis.data.readers.delimited import read_delimited
-from similis.data.readers.folder import read_folder
+from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.lance import read_lance
 from similis.data.readers.parquet import read_parquet
 from similis.data.sources import is_url
@@ -25,6 +25,7 @@ def open_data(
     images: str | None = None,
     table: str | None = None,
     allow_counts: bool = False,
+    verify: bool = False,
 ) -> Manifest:
     """Open a data set, choosing the reader by what is given.
 
@@ -36,11 +37,26 @@ def open_data(
         images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
         table: the table of a zip archive; None for the one beside it.
         allow_counts: accept a known data set whose counts differ from the official ones.
+        verify: hash every image again; otherwise a file whose size, times and inode are those of its last hash
+            is not read (see :mod:`similis.data.content`).
 
     Example:
         >>> len(open_data("synthetic?classes=4&images=3&size=16"))
         12
     """
+    if not is_utf8(source):
+        raise UserError(f"the name {source!r} is not UTF-8; rename the folder or the file")
+    try:
+        opened = read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
+        return opened.with_content(verify=verify)
+    except OSError as error:
+        raise DataError(f"{source[:200]!r} cannot be read ({error.strerror or error}); check the path") from error
+
+
+def read_source(
+    source: str, *, root: str | None, images: str | None, table: str | None, allow_counts: bool
+) -> Manifest:
+    """The manifest of a source, by the reader for what is given; images are not read yet."""
     name, _, query = source.partition("?")
     if name in known:
         return open_known(name, query, root, allow_counts)
@@ -55,8 +71,10 @@ def open_data(
         return read_parquet(source, images=images)
     if is_url(source) or Path(source).is_dir():
         return read_folder(source)
+    if Path(source).exists():
+        raise DataError(f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder")
     if "/" in source or Path(source).suffix:
-        raise DataError(f"{source!r} is no folder and no file that can be read (.zip, .csv, .tsv, .parquet, .lance)")
+        raise DataError(f"{source!r} is no folder and no file; check the path")
     raise UserError(unknown("data set", source, [entry.name for entry in known]) + ", and no such folder")
 
 

@@ -36,7 +36,7 @@ def pack(manifest: Manifest, place: str) -> Manifest:
     schema = schema.with_metadata({"similis.name": manifest.name})
     reader = pa.RecordBatchReader.from_batches(schema, chunks(manifest, bare, schema))
     import_extra("lance").write_dataset(reader, place, schema=schema)
-    return read_lance(place)
+    return read_lance(place).with_content()
 
 
 def chunks(manifest: Manifest, bare: Any, schema: Any) -> Iterator[Any]:

@@ -67,11 +67,16 @@ def split_data(
         (16, 4, 20)
     """
     labels = manifest.labels.numpy()
+    if len(np.unique(labels)) < 2:
+        raise DataError(f"all images of {manifest.name!r} are of one class; a metric needs two: add images of others")
     train, test = tested_classes(manifest, labels, seed, test_share)
     validation = validation_classes(train, protocol, seed=seed, share=validation_share, folds=folds, fold=fold)
     rest = np.setdiff1d(train, validation)
     if not len(rest):
-        raise DataError(f"{len(train)} training classes are too few for {protocol}: nothing is left to train on")
+        raise DataError(
+            f"{len(train)} training classes are too few for {protocol}: nothing is left to train on; "
+            "add classes, or choose the protocol default, which keeps none to validate"
+        )
     parts = [torch.from_numpy(np.flatnonzero(np.isin(labels, part))) for part in (rest, validation, test)]
     name = f"{protocol}-{fold + 1}-of-{folds}" if protocol == "cross-validation" else protocol
     return Split(name, parts[0], parts[1], parts[2], fingerprint(manifest, parts))
@@ -106,7 +111,7 @@ def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) ->
         if len(shared):
             raise DataError(
                 f"{len(shared)} classes of {manifest.name!r} are in train and in test (first: label {shared[0]}); "
-                "a metric is tested on unseen classes: drop the column 'split' to have the classes divided by a seed"
+                f"a metric is tested on unseen classes: {overlap_remedy(manifest)}"
             )
         return train, test
     if not 0.0 <= share < 1.0:
@@ -115,6 +120,13 @@ def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) ->
     number = round(share * len(classes)) if share else 0
     number = min(max(number, 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
+
+
+def overlap_remedy(manifest: Manifest) -> str:
+    """What to do when classes are in train and in test."""
+    if manifest.empty_folders is None:
+        return "drop the column 'split' to have the classes divided by a seed, or give each class one part"
+    return "merge the folders train and test to have the classes divided by a seed, or keep each class in one of them"
 
 
 def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: float, folds: int, fold: int) -> Ints:

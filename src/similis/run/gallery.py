@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from similis.data.content import digest_of
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest, from_columns
 from similis.data.opening import open_data
@@ -80,11 +80,6 @@ def find(gallery: Gallery, picture: Path, k: int) -> Neighbors:
 
 
 def copies(manifest: Manifest, data: bytes) -> list[bool]:
-    """Which images of a manifest are this very file: equal size first, then equal bytes."""
-    if not manifest.has("size"):
-        return [False] * len(manifest)
-    digest = hashlib.sha256(data).digest()
-    return [
-        size == len(data) and hashlib.sha256(manifest.read_bytes(row)).digest() == digest
-        for row, size in enumerate(manifest.values("size"))
-    ]
+    """Which images of a manifest are this very file."""
+    own = digest_of(data)
+    return [held == own for held in manifest.values("content")]

@@ -62,7 +62,7 @@ class Parts:
 def open_source(spec: RunSpec, machine: Machine) -> Source:
     """Open the data and divide its classes."""
     data = spec.data
-    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts)
+    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts, verify=machine.verify)
     split = split_data(
         manifest,
         protocol=data.protocol,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from similis.data.known import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns
 from similis.values import import_extra
@@ -37,6 +36,5 @@ def cars196(*, root: str | None = None) -> Manifest:
         "label": labels,
         "class_name": [names[label] for label in labels],
         "split": ["train" if label < TRAIN_CLASSES else "test" for label in labels],
-        "size": sizes(str(folder), paths),
     }
     return from_columns("cars196", columns, FolderSource(str(folder)))
