@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import compare
 from similis.objective.context import Partition, current_context, dense, use_context
 from similis.objective.labels import rows_of, sorted_ids
-from similis.objective.mining import each_row, mined_jointly, row_by_row
+from similis.objective.mining import (
+    Miner,
+    asked_for,
+    each_row,
+    fitting_miner,
+    generator_of,
+    mined_jointly,
+    row_by_row,
+)
 from similis.objective.proxies import Size
 from similis.objective.references import References, batch_references
-from similis.registry import LossEntry, Preset, keyword_defaults, losses, miners, unknown
+from similis.registry import LossEntry, Preset, keyword_defaults, losses, unknown
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
-
-Miner = Callable[..., Pairs | Triplets]
 
 
 class Loss(nn.Module):
@@ -182,6 +186,19 @@ def scale_gradient(value: Tensor, factor: float) -> Tensor:
     return same
 
 
+def list_losses(family: str | None = None) -> list[str]:
+    """Names of the registered losses, those of plug-ins included.
+
+    Args:
+        family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
+
+    Example:
+        >>> list_losses("triplet")
+        ['margin', 'triplet']
+    """
+    return [entry.name for entry in losses if family in (None, entry.family)]
+
+
 def loss(
     name: str,
     *,
@@ -257,29 +274,3 @@ def preset_of(entry: LossEntry, name: str | None) -> Preset | None:
     if name not in entry.presets:
         raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
     return entry.presets[name]
-
-
-def generator_of(seed: int, call: int, *more: int) -> torch.Generator:
-    """A generator for one call of a miner; all numbers are mixed, for torch looks at 32 bits of a seed only."""
-    mixed = np.random.SeedSequence([seed % 2**64, call, *more]).generate_state(1)
-    return torch.Generator().manual_seed(int(mixed[0]))
-
-
-def asked_for(miner: Miner) -> list[str]:
-    """Which of ``generator`` and ``dim`` a miner has as an argument that nobody has set yet."""
-    known = inspect.signature(miner).parameters
-    return [
-        key for key in ("generator", "dim") if key in known and known[key].default in (None, inspect.Parameter.empty)
-    ]
-
-
-def fitting_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:
-    """The miner by name, refused if its tuples are not those that the loss takes."""
-    if miner is None or not isinstance(miner, str):
-        return miner
-    found = miners.get(miner)
-    if found.returns != entry.accepts:
-        fitting = [m.name for m in miners if m.returns == entry.accepts]
-        raise UserError(f"{entry.name} cannot use the miner {miner!r}; it can use: {', '.join(fitting) or 'none'}")
-    function: Miner = found.function
-    return function

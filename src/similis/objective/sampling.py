@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from similis.objective.context import Partition, current_context, use_context
 from similis.objective.labels import known_rows
-from similis.objective.module import Loss, generator_of
+from similis.objective.mining import generator_of
+from similis.objective.module import Loss
 from similis.registry import losses
 from similis.values import UserError
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,12 +28,41 @@ from similis.run.parts import (
 )
 from similis.run.result import RunResult, read_result
 from similis.run.sharing import folder_for, is_first, settle, sole_writer
-from similis.run.spec import RunSpec
+from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage, load_chosen, run_stage
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import flat, save_tensors
 from similis.training.folder import RunFolder
 from similis.values import UserError
+
+
+def train(spec: RunSpec | Mapping[str, Any] | str | Path, *, runs: str | Path = "runs", workers: int = 0) -> RunResult:
+    """Train a model, select it and evaluate it on classes that it has never seen.
+
+    The same call again returns the same result at once; after a crash it goes on from the last checkpoint.
+
+    Args:
+        spec: a specification, its values as a mapping, or the path of a YAML or JSON file.
+        runs: folder of all runs.
+        workers: processes that load images; they change no number.
+
+    Example:
+        >>> import tempfile
+        >>> small = {
+        ...     "data": {"source": "synthetic?classes=8&images=6&size=16"},
+        ...     "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
+        ...     "training": {"epochs": 1, "batch_size": 10},
+        ... }
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = train(small, runs=folder)
+        >>> sorted(result.test)[:3]
+        ['map@r', 'mrr', 'precision@1']
+    """
+    if isinstance(spec, str | Path):
+        spec = read_spec(Path(spec))
+    elif not isinstance(spec, RunSpec):
+        spec = parse_spec(spec)
+    return run(spec, Machine(root=Path(runs), workers=workers))
 
 
 def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = None) -> RunResult:
@@ -44,20 +75,6 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
         spec: everything that decides the numbers.
         machine: where runs are kept, worker processes, memory for images; decides no number.
         watch: a display.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from similis.run.spec import parse_spec
-        >>> small = parse_spec({
-        ...     "data": {"source": "synthetic?classes=8&images=6&size=16"},
-        ...     "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
-        ...     "training": {"epochs": 1, "batch_size": 10},
-        ... })
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result = run(small, Machine(root=Path(folder)))
-        >>> sorted(result.test)[:3]
-        ['map@r', 'mrr', 'precision@1']
     """
     machine, watch = machine or Machine(), watch or Silence()
     if machine.keep_memory:
