@@ -19,7 +19,7 @@ from similis.objective.comparison import Comparison
 from similis.objective.distances import Geometry, Likeness, products
 from similis.objective.plan import Plan, Span
 from similis.objective.reductions import INF, Term
-from similis.objective.store import refuse_second_derivative, taken
+from similis.objective.store import first_order, taken
 from similis.objective.tile import Ask
 from similis.objective.tile_distance import TileDistance
 from similis.objective.tiled import in_tiles
@@ -83,8 +83,8 @@ class _AllTriplets(torch.autograd.Function):
         return value, number, active
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        refuse_second_derivative()
         for parts in strips_of(taken(ctx, "plans")):
             span = parts[0].span
             carried(parts, ctx.geometry, ctx.margin, gradients[0][span.first : span.last])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from similis.objective.reductions import Reduced, Term, Top, aligned, evaluate, restricted
 from similis.objective.references import Block, Set
-from similis.objective.slopes import RowLse, far_below
+from similis.objective.slopes import far_below, row_lse
 
 AnyTensor = TypeVar("AnyTensor", Tensor, Tensor | None)
 
@@ -82,7 +82,8 @@ def reduced(term: Term, columns: Columns, first: int) -> Reduced:
         short = term._replace(values=taken(term.values, index), where=taken(term.where, index))
         found = evaluate(restricted(short, real))
         return numbered(found, index, first) if isinstance(found, Top) else found
-    if term.kind == "top" or term.where is not None or not term.values.is_floating_point():
+    plain = term.where is None and term.values.is_floating_point() and term.values.shape[1]
+    if term.kind == "top" or not plain:
         return evaluate(restricted(term, columns.truth), first)
     values, out = term.values, columns.outside
     if out is not None:
@@ -92,10 +93,7 @@ def reduced(term: Term, columns: Columns, first: int) -> Reduced:
         values = values if out is None else values.scatter(1, out, 0.0)
         return (values if one is None else values * aligned(one, values)).sum(1)
     bias = columns.bias if out is None else None
-    rows: Tensor = RowLse.apply(  # type: ignore[no-untyped-call]
-        values, None if bias is None else aligned(bias, values), out
-    )
-    return rows
+    return row_lse(values, None if bias is None else aligned(bias, values), out)
 
 
 def taken(values: AnyTensor, index: Tensor) -> AnyTensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.joining import Joint
-from similis.objective.store import Store, refuse_second_derivative, taken
+from similis.objective.store import Store, first_order, taken
 
 
 class Visit(Store):
@@ -145,8 +145,8 @@ class _Fetched(torch.autograd.Function):
         return out.view(*index.shape, *out.shape[1:])
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        refuse_second_derivative()
         passed, places = taken(ctx, "passed"), ctx.places
         flat = gradients[0].reshape(len(places), *passed.own.raw.shape[1:])
         for visit, place in passed.visits(back=True):
@@ -178,8 +178,8 @@ class _Met(torch.autograd.Function):
         return similar, squares
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        refuse_second_derivative()
         passed, rows, anchors = taken(ctx, "passed"), taken(ctx, "rows"), ctx.anchors
         for visit, place in passed.visits(back=True):
             for which, inside in chunked(*hits(ctx.places, place), passed.size):

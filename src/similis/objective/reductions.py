@@ -97,7 +97,9 @@ def evaluate(term: Term, first: int = 0) -> Reduced:
 
 
 def safe_lse(values: Tensor) -> Tensor:
-    """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf."""
+    """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf or there is none."""
+    if not values.shape[1]:  # a maximum of nothing does not exist
+        return values.sum(1) - INF
     peak = values.detach().amax(1)
     some = present(peak)
     peak = torch.where(some, peak, 0.0)
@@ -113,10 +115,18 @@ def leading(flat: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if not torch.compiler.is_compiling() and 8 * k < flat.shape[1]:
         index = flat.topk(k, 1).indices.sort(1).values
         found, order = flat.gather(1, index).sort(dim=1, descending=True, stable=True)
-        if not bool(((flat >= found[:, -1:]).sum(1) > k).any()):  # no rival of the last one was left out
+        if not is_true(((flat >= found[:, -1:]).sum(1) > k).any()):  # no rival of the last one was left out
             return found, index.gather(1, order)
     found, index = flat.sort(dim=1, descending=True, stable=True)
     return found[:, :k], index[:, :k]
+
+
+def is_true(condition: Tensor) -> bool:
+    """Whether it holds; under ``vmap``, where no one can say, it may."""
+    try:
+        return bool(condition)
+    except RuntimeError:
+        return True
 
 
 def largest(values: Tensor, k: int, first: int = 0) -> Top:

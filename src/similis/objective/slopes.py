@@ -28,35 +28,58 @@ def far_below(values: Tensor) -> float:
 class Gram(torch.autograd.Function):
     """Products of rows with themselves, X X^T. One product for the slope, (G + G^T) X, instead of two."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
+    def forward(rows: Tensor) -> Tensor:
         """(r, D) -> (r, r)."""
-        ctx.save_for_backward(rows)
         return rows @ rows.T
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+        """Keep the rows."""
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         """(r, r) -> (r, D)."""
         rows: Tensor = ctx.saved_tensors[0]
-        return (gradients[0] + gradients[0].T) @ rows
+        with torch.autocast(rows.device.type, enabled=False):
+            return (gradients[0] + gradients[0].T) @ rows
+
+
+def row_lse(values: Tensor, bias: Tensor | None, outside: Tensor | None = None) -> Tensor:
+    """Log-sum-exp of each row over a set of columns; -inf, with slope 0, where there are none.
+
+    (r, c, ...) -> (r, ...). Left out are columns whose bias is ``-far_below``, and those listed as outside.
+    """
+    found: Tensor = RowLse.apply(values, bias, outside)[0]  # type: ignore[no-untyped-call]
+    return found
 
 
 class RowLse(torch.autograd.Function):
-    """Log-sum-exp of each row over a set of columns; -inf, with slope 0, where there are none."""
+    """:func:`row_lse`, with the weights of the columns and their sum, which the backward pass needs."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, bias: Tensor | None, outside: Tensor | None = None) -> Tensor:
-        """(r, c, ...) -> (r, ...); left out are columns whose bias is ``-far_below``, and those listed as outside."""
+    def forward(values: Tensor, bias: Tensor | None, outside: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(r, c, ...) -> (r, ...), (r, c, ...), (r, 1, ...)."""
         inside = values if bias is None else values + bias
         if outside is not None:
             inside = inside.scatter(1, outside, -far_below(values))
-        peak = inside.amax(1, keepdim=True).clamp_(min=-far_below(values) / 2)  # an empty set lies below; NaN stays
+        peak = inside.amax(1, keepdim=True).clamp_min_(-far_below(values) / 2)  # an empty set lies below; NaN stays
         least = lowest(values)
-        weights = (inside - peak).clamp_(min=least).exp_()  # of -inf an exponential takes five times as long
+        weights = (inside - peak).clamp_min_(least).exp_()  # of -inf an exponential takes five times as long
         torch.threshold_(weights, 1.001 * math.exp(least), 0.0)
         mass = weights.sum(1, keepdim=True)
-        ctx.save_for_backward(values, weights, mass.clamp(min=0.5))  # 1 at least, but for an empty set
-        return (mass.log_() + peak).squeeze(1)
+        return (mass.log() + peak).squeeze(1), weights, mass.clamp(min=0.5)  # 1 at least, but for an empty set
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, ...]) -> None:
+        """Keep values and weights."""
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(inputs[0], *output[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -71,11 +94,17 @@ class RowLse(torch.autograd.Function):
 class LseSlope(torch.autograd.Function):
     """The slope of :class:`RowLse` as a function of values and outer slope, for second derivatives."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, outer: Tensor, values: Tensor, weights: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(outer: Tensor, values: Tensor, weights: Tensor) -> Tensor:  # noqa: ARG004
         """The weight of each column times the row's slope."""
-        ctx.save_for_backward(outer, weights)
         return weights * outer.unsqueeze(1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG004
+        """Keep the outer slope and the weights."""
+        ctx.save_for_backward(inputs[0], inputs[2])
 
     @staticmethod
     @torch.autograd.function.once_differentiable

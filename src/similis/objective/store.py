@@ -8,7 +8,7 @@ times over. Here all readers add into one buffer, and the vectors receive it onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import torch
@@ -19,6 +19,24 @@ from similis.values import UserError
 
 CHUNK = 2**20  # numbers worked on at a time where all vectors are gone through
 KEPT = 2**23  # numbers: a normalised or sorted copy up to this size is kept, a larger one is made per tile
+NOT_IN_TILES = "of a loss in tiles are not available; use `with similis.objective.tiling.dense():` around the loss"
+Backward = Callable[..., tuple[Any, ...]]
+
+
+def first_order(backward: Backward) -> Backward:
+    """A backward pass of tiles: without second derivatives, and in full precision inside autocast.
+
+    The tiles' gradient has no graph of its own; a wrong second derivative would be silent.
+    """
+
+    @wraps(backward)
+    def call(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise UserError(f"second derivatives (create_graph=True) {NOT_IN_TILES}")
+        with torch.autocast(next(g.device.type for g in gradients if g is not None), enabled=False):
+            return backward(ctx, *gradients)
+
+    return call
 
 
 class Store:
@@ -38,7 +56,10 @@ class Store:
         self.factors: Tensor | None = None  # (N,): what each vector itself is to be added with
         self.pass_number = -1  # of the backward pass that the gradient belongs to
         self.kept = self._made(slice(None)) if self.raw.numel() <= KEPT else None
-        self.token: Tensor = _Gate.apply(vectors, self)  # type: ignore[no-untyped-call]
+        try:
+            self.token: Tensor = _Gate.apply(vectors, self)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:  # what a function transform says to a gradient that adds up in one place
+            raise UserError(f"torch.func transforms {NOT_IN_TILES}") from error
 
     def __len__(self) -> int:
         return self.raw.shape[0]
@@ -169,8 +190,8 @@ class _Read(torch.autograd.Function):
         return vectors.view_as(vectors)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        refuse_second_derivative()
         store, index = taken(ctx, "store"), ctx.index
         place = index.flatten() if store.places is None else store.places[index.flatten()]
         store.buffer().index_add_(0, place, gradients[0].reshape(-1, *store.raw.shape[1:]))
@@ -187,9 +208,9 @@ class Owned(torch.autograd.Function):
         return store.of_chunks(fn, store.raw.shape[:1])
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """The gradient of each chunk, added to the store."""
-        refuse_second_derivative()
         store: Store = taken(ctx, "store")
         for first, last in store.chunks():
             vectors = store.tile(first, last).detach().requires_grad_()
@@ -214,12 +235,3 @@ def taken(ctx: Any, name: str) -> Any:
     if not torch._C._autograd._get_current_graph_task_keep_graph():
         setattr(ctx, name, None)
     return held
-
-
-def refuse_second_derivative() -> None:
-    """The tiles' gradient has no graph of its own; a wrong second derivative would be silent."""
-    if torch.is_grad_enabled():
-        raise UserError(
-            "second derivatives (create_graph=True) of a loss that is computed in tiles are not available; "
-            "use `with similis.objective.tiling.dense():` around the loss"
-        )

@@ -27,7 +27,7 @@ from similis.objective.reductions import (
     restricted,
 )
 from similis.objective.slopes import lowest
-from similis.objective.store import refuse_second_derivative, taken
+from similis.objective.store import first_order, taken
 from similis.objective.tile import turned
 
 
@@ -62,10 +62,11 @@ class Streamed(torch.autograd.Function):
         return tuple(out)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         """Make each tile again and add its gradient to the stores."""
-        refuse_second_derivative()
-        values, keep = ctx.saved_tensors[: ctx.values], list(ctx.saved_tensors[ctx.values :])
+        saved = ctx.saved_tensors  # read once: inside a checkpoint each reading is a recomputation
+        values, keep = saved[: ctx.values], list(saved[ctx.values :])
         plan: Plan = taken(ctx, "plan")
         weights = row_weights(ctx.kinds, gradients, keep)
         needs = ctx.needs_input_grad[4:]
