@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import compare
+from similis.objective.distances import widened
 from similis.objective.joining import (
     Joint,
     communicator_here,
@@ -36,7 +37,9 @@ class Loss(nn.Module):
     """Call it with embeddings (B, D) and labels (B,); it returns a scalar.
 
     Class vectors and learned margins are its parameters: hand them to the optimiser, for example
-    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call.
+    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call. An empty batch
+    (B = 0) has the loss 0, with gradients of 0 for embeddings and parameters; a rank without rows takes
+    part in the batch of all ranks.
     """
 
     def __init__(
@@ -98,6 +101,9 @@ class Loss(nn.Module):
         if embeddings.ndim != 2:
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
+        if not len(embeddings) and communicator_here() is None:
+            self.mined = None if self.miner is None else Counts(0, 0)
+            return sum((0 * value.sum() for value in learned.values()), 0 * widened(embeddings).sum())
         if learned and labels.ndim == 1:
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
