@@ -178,6 +178,7 @@ def degenerate_batches() -> dict[str, tuple[Tensor, Tensor]]:
         "no positives": (x[:4], torch.arange(4)),
         "one class": (x[:6], torch.ones(6, dtype=torch.int64)),
         "one sample": (x[:1], torch.zeros(1, dtype=torch.int64)),
+        "no samples": (x[:0], torch.zeros(0, dtype=torch.int64)),
         "equal rows": (x[:1].expand(6, -1), mixed),
         "equal rows of one class": (x[:1].expand(6, -1), torch.ones(6, dtype=torch.int64)),
         "rows of zeros": (torch.zeros_like(x[:6]), mixed),

@@ -13,7 +13,7 @@ ranks, which is what ``DistributedDataParallel`` forms, is the gradient of the l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -64,6 +64,34 @@ class Tiling(NamedTuple):
         return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
 
 
+class DrawNumbers:
+    """Numbers of the draws of a call: kept by the call itself, repeated in order by its recomputation."""
+
+    def __init__(self, made: list[int] | None = None) -> None:
+        self.made: list[int] = [] if made is None else made
+        self._again = None if made is None else iter(made)
+
+    def take(self, counter: Tensor) -> int:
+        """The number of the next draw; a new one counts the counter up."""
+        if self._again is not None:
+            return next(self._again)
+        self.made.append(count_draw(counter))
+        return self.made[-1]
+
+
+def count_draw(counter: Tensor) -> int:
+    """The number of a new draw, from a counter that goes up by one."""
+    number = int(counter)
+    counter += 1
+    return number
+
+
+def draw_number(counter: Tensor) -> int:
+    """The number of the next draw of a miner or sampler, which seeds its generator."""
+    draws = current_context().draws
+    return count_draw(counter) if draws is None else draws.take(counter)
+
+
 @dataclass(frozen=True)
 class Context:
     """How losses are computed.
@@ -74,6 +102,7 @@ class Context:
         shards: how the proxies are spread over ranks; None where every rank has all of them.
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
         class_weights: (C,) how many classes each proxy stands for; None for one each.
+        draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
     """
 
     communicator: Communicator | None = None
@@ -81,6 +110,7 @@ class Context:
     shards: Partition | None = None
     tiling: Tiling | Literal["auto"] | None = "auto"
     class_weights: Tensor | None = None
+    draws: DrawNumbers | None = None
 
     def partition(self, rows: int) -> Partition | None:
         """How the global batch is spread if this rank has that many rows of it; None when it is alone."""
@@ -152,6 +182,8 @@ def dense() -> AbstractContextManager[None]:
 def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """The ``context_fn`` of ``torch.utils.checkpoint.checkpoint``: recompute in the context of the first call.
 
+    Without it a recomputation sees the context of the backward pass, and miners and samplers draw anew.
+
     Example:
         >>> import torch
         >>> from torch.utils.checkpoint import checkpoint
@@ -163,7 +195,24 @@ def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager
         ...     )
         >>> value.backward()
     """
-    return nullcontext(), use_context(_current.get())
+    kept = replace(_current.get(), draws=DrawNumbers())
+    return use_context(kept), _Again(kept)
+
+
+class _Again(AbstractContextManager[None]):
+    """A context that is entered anew for each recomputation, of which there may be several."""
+
+    def __init__(self, kept: Context) -> None:
+        self.kept = kept
+        self._open: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        made = self.kept.draws.made if self.kept.draws is not None else []
+        self._open.append(use_context(replace(self.kept, draws=DrawNumbers(made))))
+        self._open[-1].__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._open.pop().__exit__(*error)  # type: ignore[arg-type]
 
 
 def spread_evenly(rows: int, world: int) -> tuple[int, ...]:

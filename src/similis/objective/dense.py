@@ -82,7 +82,8 @@ def reduced(term: Term, columns: Columns, first: int) -> Reduced:
         short = term._replace(values=taken(term.values, index), where=taken(term.where, index))
         found = evaluate(restricted(short, real))
         return numbered(found, index, first) if isinstance(found, Top) else found
-    if term.kind == "top" or term.where is not None or not term.values.is_floating_point():
+    plain = term.where is None and term.values.is_floating_point() and term.values.shape[1]
+    if term.kind == "top" or not plain:
         return evaluate(restricted(term, columns.truth), first)
     values, out = term.values, columns.outside
     if out is not None:

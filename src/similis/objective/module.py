@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.compare import compare
-from similis.objective.context import Partition, current_context, dense, use_context
+from similis.objective.context import Partition, current_context, dense, draw_number, use_context
 from similis.objective.labels import rows_of, sorted_ids
 from similis.objective.mining import (
     Miner,
@@ -25,6 +25,7 @@ from similis.objective.mining import (
 from similis.objective.proxies import Size
 from similis.objective.references import References, batch_references
 from similis.registry import LossEntry, Preset, keyword_defaults, losses, unknown
+from similis.sphere import widened
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
 
@@ -32,7 +33,9 @@ class Loss(nn.Module):
     """Call it with embeddings (B, D) and labels (B,); it returns a scalar.
 
     Class vectors and learned margins are its parameters: hand them to the optimiser, for example
-    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call.
+    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call. An empty batch
+    (B = 0) has the loss 0, with gradients of 0 for embeddings and parameters; a rank without rows takes
+    part in the batch of all ranks.
     """
 
     def __init__(
@@ -96,6 +99,9 @@ class Loss(nn.Module):
         if embeddings.ndim != 2:
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
+        if not len(embeddings) and current_context().communicator is None:
+            self.mined = None if self.miner is None else Counts(0, 0)
+            return sum((0 * value.sum() for value in learned.values()), 0 * widened(embeddings).sum())
         if learned and labels.ndim == 1:
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
@@ -168,8 +174,7 @@ class Loss(nn.Module):
                 for b in p.references
             ]
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
-            given = {"generator": generator_of(self.seed, int(self.draws)), "dim": embeddings.shape[1]}
-            self.draws += 1
+            given = {"generator": generator_of(self.seed, draw_number(self.draws)), "dim": embeddings.shape[1]}
             mine = partial(self.miner, **{key: given[key] for key in asked_for(self.miner)})
             found = (row_by_row if each_row(self.miner) else mined_jointly)(
                 mine, similarity, positive, negative, p.references.joint

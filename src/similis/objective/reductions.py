@@ -97,7 +97,9 @@ def evaluate(term: Term, first: int = 0) -> Reduced:
 
 
 def safe_lse(values: Tensor) -> Tensor:
-    """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf."""
+    """Log-sum-exp along axis 1 whose gradient is 0, not NaN, where every entry is -inf or there is none."""
+    if not values.shape[1]:  # a maximum of nothing does not exist
+        return values.sum(1) - INF
     peak = values.detach().amax(1)
     some = present(peak)
     peak = torch.where(some, peak, 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from similis.objective.context import Partition, current_context, use_context
+from similis.objective.context import Partition, current_context, draw_number, use_context
 from similis.objective.labels import known_rows
 from similis.objective.mining import generator_of
 from similis.objective.module import Loss
@@ -99,9 +99,8 @@ class SampledClasses(nn.Module):
         rows = known_rows(rows, self.number if classes is None else classes.size)
         present = classes_of_all(rows)
         which = () if classes is None else (classes.communicator.rank,)
-        generator = generator_of(self.seed, int(self.draws), *which)
+        generator = generator_of(self.seed, draw_number(self.draws), *which)
         drawn = self.first + draw_others(self.own_rows(present), self.number, self.share, generator)
-        self.draws += 1
         return self.over(embeddings, rows, present, drawn)
 
     @property

@@ -183,8 +183,8 @@ def read_in_tiles(vectors: Tensor, sphere: bool, order: Tensor | None = None) ->
         token: Tensor = _Enter.apply(vectors, reader)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         raise UserError(
-            "torch.func transforms work on dense losses only, and this one is computed in tiles; "
-            "use `with similis.objective.tiling.dense():` around the loss"
+            "torch.func transforms of a loss in tiles are not available; "
+            "use `with similis.objective.context.dense():` around the loss"
         ) from error
     reader.link = Link(token)
     return reader

@@ -100,8 +100,8 @@ class TiledFunction(torch.autograd.Function):
         """Hand the buffers on to the step before."""
         if torch.is_grad_enabled():
             raise UserError(
-                "second derivatives (create_graph=True) of a loss that is computed in tiles are not available; "
-                "use `with similis.objective.tiling.dense():` around the loss"
+                "second derivatives (create_graph=True) of a loss in tiles are not available; "
+                "use `with similis.objective.context.dense():` around the loss"
             )
         tensors = list(ctx.saved_tensors)
         own, many = ctx.lengths
