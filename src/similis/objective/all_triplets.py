@@ -74,6 +74,7 @@ class _AllTriplets(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plans: list[Plan], geometry: Geometry, margin: float, *tokens: Tensor) -> tuple[Tensor, ...]:
         ctx.plans, ctx.geometry, ctx.margin, ctx.tokens = plans, geometry, margin, len(tokens)
+        ctx.save_for_backward(*[value for plan in plans for value in plan.read_again])
         value = tokens[0].new_zeros(len(plans[0].rows))
         number, active = (torch.zeros_like(value, dtype=torch.int64) for _ in range(2))
         for parts in strips_of(plans):
@@ -85,6 +86,7 @@ class _AllTriplets(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         refuse_second_derivative()
+        _ = ctx.saved_tensors  # raises if what the plans read again was changed
         for parts in strips_of(taken(ctx, "plans")):
             span = parts[0].span
             carried(parts, ctx.geometry, ctx.margin, gradients[0][span.first : span.last])

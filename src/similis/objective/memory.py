@@ -94,8 +94,10 @@ class WithMemory(nn.Module):
             live = inner.class_rows(labels) if inner.learned else labels
             value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
         if self.training:
-            self.batches += 1
-            self._waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            self.batches = self.batches + 1
+            # copies: the caller may fill the same buffers with the next batch
+            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
         return value
 
     @torch.no_grad()
@@ -105,7 +107,8 @@ class WithMemory(nn.Module):
         keep = slice(max(len(embeddings) - capacity, 0), None)
         kept = embeddings[keep]
         place = (int(self.seen) + torch.arange(len(kept), device=self.vectors.device)) % capacity
-        if not alone(self.vectors):  # a backward pass, or a saved state, still needs the old rows
+        held = (self.vectors, self.labels, self.ids)
+        if not all(alone(buffer) for buffer in held):  # a backward pass, or a saved state, still needs the old rows
             self.vectors, self.labels, self.ids = self.vectors.clone(), self.labels.clone(), self.ids.clone()
         self.vectors.index_copy_(0, place, kept.to(self.vectors.dtype))
         self.labels.index_copy_(0, place, labels[keep].long())
@@ -117,8 +120,9 @@ class WithMemory(nn.Module):
         return {} if self._waiting is None else dict(zip(("vectors", "labels", "ids"), self._waiting, strict=True))
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take back the waiting batch of :meth:`get_extra_state`."""
-        self._waiting = (state["vectors"], state["labels"], state["ids"]) if state else None
+        """Take back a copy of the waiting batch of :meth:`get_extra_state`."""
+        kept = {key: value.clone() for key, value in state.items()}
+        self._waiting = (kept["vectors"], kept["labels"], kept["ids"]) if kept else None
 
 
 def alone(buffer: Tensor) -> bool:

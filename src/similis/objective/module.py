@@ -170,7 +170,7 @@ class Loss(nn.Module):
             ]
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
             given = {"generator": generator_of(self.seed, int(self.draws)), "dim": embeddings.shape[1]}
-            self.draws += 1
+            self.draws = self.draws + 1  # not in place: a state that somebody took stays as it is
             mine = partial(self.miner, **{key: given[key] for key in asked_for(self.miner)})
             found = (row_by_row if each_row(self.miner) else mined_jointly)(
                 mine, similarity, positive, negative, p.references.joint

@@ -84,6 +84,12 @@ class Plan:
         return 1 if self.sphere else 3
 
     @property
+    def read_again(self) -> list[Tensor]:
+        """What the backward pass reads a second time and does not own; autograd notices if somebody changed it."""
+        given = (self.block.labels, self.block.ids, self.block.relation, self.row_labels, self.own)
+        return [value for value in given if value is not None]
+
+    @property
     def labelled(self) -> bool:
         """Whether rows and columns stand in the order of labels."""
         named = self.counting is not None or self.block.labels is not None

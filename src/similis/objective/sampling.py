@@ -100,7 +100,7 @@ class SampledClasses(nn.Module):
         which = () if classes is None else (classes.communicator.rank,)
         generator = generator_of(self.seed, int(self.draws), *which)
         drawn = self.first + draw_others(self.own_rows(present), self.number, self.share, generator)
-        self.draws += 1
+        self.draws = self.draws + 1  # not in place: a state that somebody took stays as it is
         return self.over(embeddings, rows, present, drawn)
 
     @property

@@ -55,7 +55,7 @@ class Streamed(torch.autograd.Function):
                         put(whole, view, term, part)
         ctx.plan, ctx.kinds, ctx.values = plan, kinds, len(values)
         keep = [r for r, kind in zip(joined, kinds, strict=True) if kind == "lse" and isinstance(r, Tensor)]
-        ctx.save_for_backward(*values, *keep)
+        ctx.save_for_backward(*values, *keep, *plan.read_again)
         out = [x for r in joined for x in (r if isinstance(r, Top) else (r,))]
         ctx.mark_non_differentiable(
             *[x for r in joined if isinstance(r, Top) for x in r], *[x for x in out if not x.is_floating_point()]
