@@ -31,7 +31,7 @@ class Regulariser(nn.Module):
         super().__init__()
         self.entry = entry
         self.options = options
-        self.register_buffer("class_similarity", class_similarity)
+        self.register_buffer("class_similarity", class_similarity.clone())
         self.register_buffer("class_ids", class_ids)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -71,25 +71,31 @@ class DrawNumbers:
         self.made: list[int] = [] if made is None else made
         self._again = None if made is None else iter(made)
 
-    def take(self, counter: Tensor) -> int:
-        """The number of the next draw; a new one counts the counter up."""
+    def take(self, module: Drawing) -> int:
+        """The number of the next draw."""
         if self._again is not None:
             return next(self._again)
-        self.made.append(count_draw(counter))
+        self.made.append(count_draw(module))
         return self.made[-1]
 
 
-def count_draw(counter: Tensor) -> int:
-    """The number of a new draw, from a counter that goes up by one."""
-    number = int(counter)
-    counter += 1
+class Drawing(Protocol):
+    """A module that counts its draws."""
+
+    draws: Tensor
+
+
+def count_draw(module: Drawing) -> int:
+    """The number of a new draw; the count is not changed in place: a state that somebody took stays as it is."""
+    number = int(module.draws)
+    module.draws = module.draws + 1
     return number
 
 
-def draw_number(counter: Tensor) -> int:
+def draw_number(module: Drawing) -> int:
     """The number of the next draw of a miner or sampler, which seeds its generator."""
     draws = current_context().draws
-    return count_draw(counter) if draws is None else draws.take(counter)
+    return count_draw(module) if draws is None else draws.take(module)
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,10 @@ class WithMemory(nn.Module):
             value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
             self._await_backward(value)
         if self.training:
-            self.batches += 1
-            self._waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            self.batches = self.batches + 1
+            # copies: the caller may fill the same buffers with the next batch
+            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
         return value
 
     @torch.no_grad()
@@ -128,8 +130,9 @@ class WithMemory(nn.Module):
         return {} if self._waiting is None else dict(zip(("vectors", "labels", "ids"), self._waiting, strict=True))
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take back the waiting batch of :meth:`get_extra_state`."""
-        self._waiting = (state["vectors"], state["labels"], state["ids"]) if state else None
+        """Take back a copy of the waiting batch of :meth:`get_extra_state`."""
+        kept = {key: value.clone() for key, value in state.items()}
+        self._waiting = (kept["vectors"], kept["labels"], kept["ids"]) if kept else None
 
 
 def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -174,7 +174,7 @@ class Loss(nn.Module):
                 for b in p.references
             ]
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
-            given = {"generator": generator_of(self.seed, draw_number(self.draws)), "dim": embeddings.shape[1]}
+            given = {"generator": generator_of(self.seed, draw_number(self)), "dim": embeddings.shape[1]}
             mine = partial(self.miner, **{key: given[key] for key in asked_for(self.miner)})
             found = (row_by_row if each_row(self.miner) else mined_jointly)(
                 mine, similarity, positive, negative, p.references.joint

@@ -99,7 +99,7 @@ class SampledClasses(nn.Module):
         rows = known_rows(rows, self.number if classes is None else classes.size)
         present = classes_of_all(rows)
         which = () if classes is None else (classes.communicator.rank,)
-        generator = generator_of(self.seed, draw_number(self.draws), *which)
+        generator = generator_of(self.seed, draw_number(self), *which)
         drawn = self.first + draw_others(self.own_rows(present), self.number, self.share, generator)
         return self.over(embeddings, rows, present, drawn)
 
