@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -188,4 +190,13 @@ def test_the_cache_lies_in_the_users_cache_folder(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert content.cache_file("/photos").parent == Path("/caches/similis/content")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert content.cache_file("/photos").parent == Path.home() / ".cache/similis/content"
+    monkeypatch.setenv("HOME", "/home/me")
+    assert content.cache_file("/photos").parent == Path("/home/me/.cache/similis/content")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user without a home")
+def test_a_user_without_a_home_has_a_cache():
+    script = "import os; from similis.data.content import cache_file; os.setuid(54321); print(cache_file('/photos'))"
+    bare = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME", content.VARIABLE)}
+    done = subprocess.run([sys.executable, "-c", script], env=bare, capture_output=True, text=True, check=True)
+    assert Path(done.stdout).parts[-3:-1] == ("similis", "content")

@@ -87,10 +87,19 @@ def known_digests(
 
 def cache_file(place: str) -> Path:
     """Where the hashes of a folder, archive or table are kept."""
-    folder = os.environ.get(VARIABLE)
-    root = Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "similis"
     absolute = place if "://" in place else os.path.realpath(place)
-    return root / "content" / f"{digest_of(os.fsencode(absolute))}.json"
+    return cache_folder() / "content" / f"{digest_of(os.fsencode(absolute))}.json"
+
+
+def cache_folder() -> Path:
+    """The folder that SIMILIS_CACHE names, or ``similis`` in the user's cache folder."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "similis"
+    except RuntimeError:  # in some containers a user has no home
+        return Path(tempfile.gettempdir()) / "similis"
 
 
 def read_cache(file: Path) -> dict[str, list[str]]:
