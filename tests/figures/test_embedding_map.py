@@ -49,11 +49,3 @@ def test_points_of_a_class_stand_where_the_plane_puts_them():
     figure = draw_map(VECTORS, labels)
     plane = principal_plane(VECTORS)[0]
     assert np.asarray(figure.axes[0].collections[1].get_offsets()) == pytest.approx(plane[labels == 1].numpy())
-
-
-def test_other_methods():
-    pytest.importorskip("sklearn", reason="t-SNE comes from scikit-learn")
-    figure = draw_map(VECTORS, torch.arange(60) % 3, method="tsne")
-    assert "t-SNE" in figure.axes[0].get_xlabel()
-    with pytest.raises(UserError, match="known: pca, tsne"):
-        draw_map(VECTORS, torch.arange(60), method="umap")

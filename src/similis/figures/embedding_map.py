@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from similis.figures.canvas import COLOURS, new_figure, shorten, shrink_to_fit
-from similis.values import UserError, import_extra
+from similis.values import UserError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Method = Literal["pca", "tsne"]
 MARKS = ("o", "s", "^")  # with six colours: eighteen classes that can be told apart
 MOST = len(COLOURS) * 2
 
@@ -43,33 +42,17 @@ def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
     return plane * torch.where(far < 0, -1.0, 1.0), share
 
 
-def neighbour_plane(vectors: Tensor, seed: int = 0) -> Tensor:
-    """t-SNE coordinates (N, 2), from scikit-learn: near points stay near, distances between groups mean nothing."""
-    perplexity = min(30.0, (len(vectors) - 1) / 3)
-    method = import_extra("sklearn.manifold").TSNE(perplexity=perplexity, init="pca", random_state=seed)
-    return torch.from_numpy(method.fit_transform(vectors.float().numpy()))
-
-
-def draw_map(
-    vectors: Tensor,
-    labels: Tensor,
-    *,
-    names: Mapping[int, str] | None = None,
-    method: Method = "pca",
-    title: str = "",
-    seed: int = 0,
-) -> Figure:
+def draw_map(vectors: Tensor, labels: Tensor, *, names: Mapping[int, str] | None = None, title: str = "") -> Figure:
     """Points of all images; up to twelve classes, spread evenly over the labels, are coloured and named.
 
     Args:
         vectors: (N, D).
         labels: (N,).
         names: of the classes, by label.
-        method: ``pca`` (linear, always the same), or ``tsne`` (needs scikit-learn).
         title: above the map.
-        seed: of t-SNE.
     """
-    plane, words = on_plane(vectors, method, seed)
+    plane, share = principal_plane(vectors)
+    words = [f"{100 * part:.0f} % of the variance" for part in share.tolist()]
     figure = new_figure(8.2, 6.2)
     axes = figure.add_axes((0.08, 0.09, 0.62, 0.82))
     classes = torch.unique(labels)
@@ -89,14 +72,3 @@ def draw_map(
     axes.spines[["top", "right"]].set_visible(False)
     shrink_to_fit(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
     return figure
-
-
-def on_plane(vectors: Tensor, method: Method, seed: int) -> tuple[Tensor, tuple[str, str]]:
-    """Coordinates (N, 2) and what the axes say."""
-    if method == "pca":
-        plane, share = principal_plane(vectors)
-        first, second = (f"{100 * part:.0f} % of the variance" for part in share.tolist())
-        return plane, (first, second)
-    if method == "tsne":
-        return neighbour_plane(vectors, seed), ("t-SNE: only nearness has a meaning", "")
-    raise UserError(f"unknown method {method!r} of a map; known: pca, tsne")

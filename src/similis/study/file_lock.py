@@ -1,4 +1,4 @@
-"""Locks on files that the kernel takes back when their holder dies."""
+"""Files that survive a crash: locks that the kernel takes back, and lines that were cut short."""
 
 from __future__ import annotations
 
@@ -41,3 +41,12 @@ class KernelLock:
     def release(self) -> None:
         """Give it back."""
         self._held.close()
+
+
+def whole_lines(path: Path) -> None:
+    """Drop a last line that a crash cut short."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        path.write_bytes(data[: data.rfind(b"\n") + 1])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from similis.study.file_lock import exclusive
+from similis.study.file_lock import exclusive, whole_lines
 from similis.values import DataError
 
 
@@ -32,11 +32,8 @@ class Ledger:
         """All openings, ordered by model so that the order of processes does not show."""
         if not self.path.exists():
             return []
-        text = self.path.read_text(encoding="utf-8")
-        lines = text.splitlines()
-        if text and not text.endswith("\n"):  # a crash cut the last line: its model has not looked yet
-            self.path.write_text("".join(line + "\n" for line in lines[:-1]), encoding="utf-8")
-            lines = lines[:-1]
+        whole_lines(self.path)  # a line that a crash cut short: its model has not looked yet
+        lines = self.path.read_text(encoding="utf-8").splitlines()
         try:
             found: list[dict[str, Any]] = [json.loads(line) for line in lines]
         except json.JSONDecodeError as error:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from similis.registry import losses, unknown
-from similis.run.spec import DataSpec, EvaluationSpec, MiningSpec, ModelSpec, ObjectiveSpec, TrainingSpec, changed
+from similis.run.spec import DataSpec, EvaluationSpec, MiningSpec, ModelSpec, ObjectiveSpec, Part, TrainingSpec, changed
 from similis.values import UserError
 
 _OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
 OptionValue = bool | int | float | str | None
 
 
-class Section(BaseModel):
-    """A part of the plan: immutable, and strict about its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PlanTerms(Section):
+class PlanTerms(Part):
     """What is held equal: a run specification without its loss and its seed."""
 
     data: DataSpec
@@ -36,7 +30,7 @@ class PlanTerms(Section):
         return self
 
 
-class Contestant(Section):
+class Contestant(Part):
     """What may differ: the loss, its own settings, the miner that it declares, and extras that stand in its title."""
 
     loss: str
@@ -114,7 +108,7 @@ class Contestant(Section):
         return self.loss_multiplier or (preset.lr_multiplier if preset else None) or entry.lr_multiplier
 
 
-class SearchPlan(Section):
+class SearchPlan(Part):
     """How each loss is tuned, with the same budget for all."""
 
     trials: int = Field(10, ge=0, description="budget in runs of full length, the first preset included; 0: no search")
@@ -127,7 +121,7 @@ class SearchPlan(Section):
     storage: str | None = Field(None, description="SQL URL; null for a journal file in the tournament's folder")
 
 
-class Arena(Section):
+class Arena(Part):
     """One table: changes of the terms that hold for all of its contestants. Settings are searched in the first."""
 
     name: str
@@ -154,14 +148,14 @@ class Arena(Section):
         return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
 
 
-class Length(Section):
+class Length(Part):
     """How long the final runs train: as the terms say, or until validation stops improving."""
 
     epochs: int | None = Field(None, ge=1)
     patience: int | None = Field(None, ge=1)
 
 
-class Plan(Section):
+class Plan(Part):
     """A tournament."""
 
     name: str
@@ -170,7 +164,7 @@ class Plan(Section):
     search: SearchPlan = SearchPlan.model_validate({})
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     arenas: tuple[Arena, ...] = (Arena.model_validate({"name": "main"}),)
-    lengths: dict[str, Length] = {"equal samples": Length.model_validate({})}
+    lengths: dict[str, Length] = Field({"equal samples": Length.model_validate({})})
     threads: int = Field(1, ge=1, description="of one run; a number may depend on it, so it is held equal")
 
     @field_validator("contestants")

@@ -8,7 +8,7 @@ from typing import Any
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-from similis.study.file_lock import KernelLock
+from similis.study.file_lock import KernelLock, whole_lines
 from similis.values import UserError
 
 
@@ -28,12 +28,3 @@ def open_storage(url: str | None, journal: Path) -> BaseStorage:
     whole_lines(journal)
     lock: Any = KernelLock(journal.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
     return JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
-
-
-def whole_lines(journal: Path) -> None:
-    """Drop a last line that a crash cut short."""
-    if not journal.exists():
-        return
-    data = journal.read_bytes()
-    if data and not data.endswith(b"\n"):
-        journal.write_bytes(data[: data.rfind(b"\n") + 1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from similis.study.plan.equal_terms import EqualTerms
-from similis.study.statistics.variance_components import Floats, Scores
+from similis.study.statistics.variance_components import Floats, Scores, own_components
 from similis.values import UserError, import_extra
 
 Record = Mapping[str, Any]
@@ -106,14 +106,9 @@ def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
     if K < 2 or s < 2:
         return np.full(m, np.nan), np.full(m, np.nan)
     t = import_extra("scipy.stats").t
-    own = scores.per_seed.var(axis=1, ddof=1)
+    own, shared, residual = own_components(scores)
     seed = np.maximum(own, own.mean()) / s
-    w = scores.weights
-    influence = (w / (1 - w))[None, :, None] * (scores.values - scores.per_seed[:, None, :])
-    shared = influence.mean(axis=2)
     classes = (K - 1) / K * (shared**2).sum(axis=1)
-    left = (K - 1) / K * ((influence - shared[:, :, None]) ** 2).sum(axis=(1, 2)) / (s * (s - 1))
-    far = np.maximum.reduce([classes + seed - left, classes, seed])
-    effective = 1 / (w**2).sum()
-    near = t.ppf(0.975, m * (s - 1)) * np.sqrt(np.maximum(seed, left))
-    return np.asarray(near), np.asarray(t.ppf(0.975, effective - 1) * np.sqrt(far))
+    far = np.maximum.reduce([classes + seed - residual, classes, seed])
+    near = t.ppf(0.975, m * (s - 1)) * np.sqrt(np.maximum(seed, residual))
+    return np.asarray(near), np.asarray(t.ppf(0.975, scores.effective_classes - 1) * np.sqrt(far))

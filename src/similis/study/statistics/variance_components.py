@@ -41,6 +41,11 @@ class Scores:
         return np.asarray(self.sizes / self.sizes.sum())
 
     @property
+    def effective_classes(self) -> float:
+        """1 / sum of squared weights; K if all classes are of one size."""
+        return float(1 / (self.weights**2).sum())
+
+    @property
     def per_seed(self) -> Floats:
         """(m, s) mean over all queries."""
         return np.asarray(np.einsum("k,cks->cs", self.weights, self.values))
@@ -49,11 +54,6 @@ class Scores:
     def means(self) -> Floats:
         """(m,) mean over queries and seeds."""
         return np.asarray(self.per_seed.mean(axis=1))
-
-    @property
-    def seeds(self) -> int:
-        """Number of seeds of every loss."""
-        return int(self.values.shape[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Components:
         losses: m.
         seeds: s.
         class_number: K.
-        effective_classes: 1 / sum of squared weights; K if all classes are of one size.
+        effective_classes: see :class:`Scores`.
     """
 
     difference: Floats
@@ -110,15 +110,9 @@ def components(scores: Scores) -> Components:
             f"{m} losses, {K} classes and {s} seeds given; a verdict needs two of each (one seed says nothing "
             "about other seeds): run more seeds"
         )
-    w = scores.weights
-    per_seed = scores.per_seed
-    own = per_seed.var(axis=1, ddof=1)
+    own, shared, residual = own_components(scores)
     pooled = float(own.mean())
     stable = np.maximum(own, pooled)
-    influence = (w / (1 - w))[None, :, None] * (scores.values - per_seed[:, None, :])
-    shared = influence.mean(axis=2)
-    left = influence - shared[:, :, None]
-    residual = (K - 1) / K * (left**2).sum(axis=(1, 2)) / (s * (s - 1))
     apart = shared[:, None, :] - shared[None, :, :]
     return Components(
         difference=scores.means[:, None] - scores.means[None, :],
@@ -129,5 +123,15 @@ def components(scores: Scores) -> Components:
         losses=m,
         seeds=s,
         class_number=K,
-        effective_classes=float(1 / (w**2).sum()),
+        effective_classes=scores.effective_classes,
     )
+
+
+def own_components(scores: Scores) -> tuple[Floats, Floats, Floats]:
+    """Of each loss: its variance over seeds (m,), the influence of every class (m, K), the residual (m,)."""
+    _, K, s = scores.values.shape
+    w, per_seed = scores.weights, scores.per_seed
+    influence = (w / (1 - w))[None, :, None] * (scores.values - per_seed[:, None, :])
+    shared = influence.mean(axis=2)
+    left = influence - shared[:, :, None]
+    return per_seed.var(axis=1, ddof=1), shared, (K - 1) / K * (left**2).sum(axis=(1, 2)) / (s * (s - 1))
