@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 
 from similis.cli import main
 from similis.figures.metric import draw_before_after, draw_importances, draw_map, draw_matrix
-from similis.sklearn.report import flat_map, interval, table_of
+from similis.sklearn.report import flat_map, interval, parse_table
 from similis.values import DataError, UserError
 
 
@@ -65,11 +65,11 @@ def test_what_a_table_cannot_be_is_said(wine, capsys):
     assert run(["metric", str(wine), "--label", "cultivar", "--objective", "ncaa"]) == 2
     assert "did you mean 'nca'" in capsys.readouterr().err
     with pytest.raises(DataError, match="missing in: height"):
-        table_of({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
+        parse_table({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
     with pytest.raises(DataError, match="holds numbers only"):
-        table_of({"word": ["x", "y"], "kind": ["a", "b"]}, "kind")
+        parse_table({"word": ["x", "y"], "kind": ["a", "b"]}, "kind")
     with pytest.raises(DataError, match="1 rows without a label"):
-        table_of({"height": ["1", "2"], "kind": ["a", ""]}, "kind")
+        parse_table({"height": ["1", "2"], "kind": ["a", ""]}, "kind")
 
 
 def test_the_interval_is_corrected_for_shared_rows():
