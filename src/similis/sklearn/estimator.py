@@ -170,10 +170,9 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_options(self)  # before anything is computed
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         sample = kept if len(kept) <= SAMPLE else np.sort(generator.permutation(kept)[:SAMPLE])
-        mean, scale, self.variances_ = moments(X, kept, weights)
-        features = Features(
-            np.zeros_like(mean) if issparse(X) else mean, 1.0 / scale if self.standardise else 1.0 + 0.0 * scale
-        )
+        mean, self.variances_ = moments(X, weights)
+        scale = np.sqrt(np.where(self.variances_ > 0, self.variances_, 1.0)) if self.standardise else np.ones_like(mean)
+        features = Features(np.zeros_like(mean) if issparse(X) else mean, 1.0 / scale)
         if self.kernel != "linear":
             chosen = kept
             if len(kept) > self.n_landmarks:

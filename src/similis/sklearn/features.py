@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import issparse
-from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from similis.registry import unknown
-from similis.sklearn.matrix import RIDGE, Array, covariance, factor, whitening
+from similis.sklearn.matrix import RIDGE, Array, covariance, factor, squared_distances, whitening
 from similis.sklearn.problem import Groups, Whole, dense, within_classes
 from similis.values import UserError
 
@@ -75,17 +75,21 @@ class Kernel:
         return np.asarray(pairwise_kernels(scaled, self.landmarks, metric=self.name, **self.options))
 
 
-def moments(rows: Any, kept: Whole, weights: Array) -> tuple[Array, Array, Array]:
-    """Mean, standard deviation (1 where a column is constant) and variance of the columns of some rows.
+def moments(rows: Any, weights: Array) -> tuple[Array, Array]:
+    """Mean and variance of the columns, chunk by chunk; a variance that is rounding of the mean is 0.
 
     Example:
-        >>> moments(np.array([[0.0, 5.0], [2.0, 5.0]]), np.arange(2), np.ones(2))[1].tolist()
-        [1.0, 1.0]
+        >>> [one.tolist() for one in moments(np.array([[0.0, 5.0], [2.0, 5.0]]), np.ones(2))]
+        [[1.0, 5.0], [1.0, 0.0]]
     """
-    scaler = StandardScaler(with_mean=not issparse(rows))
-    for chunk in gen_batches(len(kept), CHUNK):
-        scaler.partial_fit(rows[kept[chunk]].astype(np.float64), sample_weight=weights[kept[chunk]])
-    return scaler.mean_, scaler.scale_, scaler.var_
+    chunks, shares = list(gen_batches(rows.shape[0], CHUNK)), weights / weights.sum()
+    mean = np.sum([rows[chunk].T @ shares[chunk] for chunk in chunks], axis=0)
+    if issparse(rows):
+        squares = (rows[chunk].astype(np.float64).power(2).T @ shares[chunk] for chunk in chunks)
+        variance = np.sum(list(squares), axis=0) - mean**2
+    else:
+        variance = np.sum([np.square(rows[chunk] - mean).T @ shares[chunk] for chunk in chunks], axis=0)
+    return mean, np.where(variance <= (1e-12 * mean) ** 2, 0.0, variance)
 
 
 def check_kernel(name: str, gamma: float | None, degree: Any, coef0: float) -> None:
@@ -139,7 +143,7 @@ def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
 def typical_distance(rows: Array, neighbor: int = 3) -> float:
     """Median distance of a row to its third nearest neighbour; 1 where all rows are equal."""
     place = min(neighbor, len(rows) - 1)  # the nearest is the row itself
-    near = np.partition(euclidean_distances(rows, squared=True), place, axis=1)[:, place]
+    near = np.partition(squared_distances(rows), place, axis=1)[:, place]
     near = near if np.median(near) > 0 else near[near > 0]
     return float(np.sqrt(np.median(near))) if len(near) else 1.0
 

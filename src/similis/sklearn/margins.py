@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
-from similis.sklearn.matrix import Array, Penalty
+from similis.sklearn.matrix import Array, Penalty, squared_distances
 from similis.sklearn.problem import Evaluation, Groups, Problem, Whole, apply_laplacian, dense
 from similis.values import UserError
 
@@ -37,7 +36,7 @@ def lmnn(rows: Any, groups: Groups, *, mu: float = 0.5, neighbors: int = 3, smoo
     targets, weights = target_neighbours(dense(rows), groups, neighbors), groups.weights
 
     def evaluate(z: Array, y: Array) -> tuple[float, Array]:
-        distances = euclidean_distances(z, squared=True)
+        distances = squared_distances(z)
         near = np.take_along_axis(distances, targets, axis=1)
         limits = np.where(targets >= 0, 1.0 + near, -np.inf)
         pulls = (1 - mu) * np.where(targets >= 0, weights[:, None], 0.0)
@@ -52,7 +51,7 @@ def lmnn(rows: Any, groups: Groups, *, mu: float = 0.5, neighbors: int = 3, smoo
         pair = np.zeros_like(distances)
         pair[row, column] = -pushes.sum(1)
         np.add.at(pair, (np.arange(len(z))[:, None], targets), pulls)
-        return value, apply_laplacian(pair, y)
+        return value, apply_laplacian(pair + pair.T, y)
 
     return evaluate
 
@@ -61,7 +60,7 @@ def target_neighbours(rows: Array, groups: Groups, neighbors: int) -> Whole:
     """Numbers (n, k) of the nearest rows of the own class, self left out; -1 where a class is too small."""
     found = np.full((len(rows), neighbors), -1, dtype=np.int64)
     for block in groups.blocks():
-        own = euclidean_distances(rows[block], squared=True)
+        own = squared_distances(rows[block])
         np.fill_diagonal(own, np.inf)
         number = min(neighbors, len(own) - 1)
         found[block, :number] = np.argsort(own, axis=1, kind="stable")[:, :number] + block.start
@@ -81,11 +80,12 @@ def constraints(
     similar = np.zeros((len(groups.order), len(groups.order)), dtype=bool)
     for block in groups.blocks():
         similar[block, block] = True
-    both = np.triu(np.outer(groups.weights, groups.weights), 1)
+    both = np.outer(groups.weights, groups.weights)
+    np.fill_diagonal(both, 0.0)
 
     def evaluate(z: Array, y: Array) -> tuple[float, Array]:
-        value, slope = pair_hinges(euclidean_distances(z, squared=True), similar, upper, lower, smooth)
-        return float((both * value).sum()), apply_laplacian(both * slope, y)
+        value, slope = pair_hinges(squared_distances(z), similar, upper, lower, smooth)
+        return 0.5 * float(np.vdot(both, value)), apply_laplacian(both * slope, y)
 
     return evaluate
 

@@ -12,7 +12,7 @@ from similis.sklearn.matrix import Array
 from similis.sklearn.problem import Evaluation, Groups
 from similis.values import UserError
 
-BLOCK_ENTRIES = 250_000  # exponents of one block of anchors, 2 MB: they stay in the cache between the products
+BLOCK_ROWS = 96  # anchors at a time: their exponents stay in the cache between the products
 LEAST_EXPONENT = -100.0  # e^-100 of the largest is nothing in double precision; smaller ones would be slow subnormals
 
 
@@ -82,11 +82,10 @@ def random_neighbours(z: Array, y: Array, groups: Groups, form: str) -> tuple[fl
 
 def anchor_blocks(groups: Groups) -> Iterator[tuple[slice, slice]]:
     """Anchors of one class, a block at a time, and all rows of that class; a row alone in its class is no anchor."""
-    size = max(1, BLOCK_ENTRIES // len(groups.weights))
     for own in groups.blocks():
         if own.stop - own.start > 1:
-            for first in range(own.start, own.stop, size):
-                yield slice(first, min(first + size, own.stop)), own
+            for first in range(own.start, own.stop, BLOCK_ROWS):
+                yield slice(first, min(first + BLOCK_ROWS, own.stop)), own
 
 
 def exponentials(exponents: Array) -> tuple[Array, Array]:

@@ -81,9 +81,8 @@ class Problem(NamedTuple):
 
 
 def apply_laplacian(pair: Array, y: Array) -> Array:
-    """Row i is the sum over j of (w_ij + w_ji)(y_i - y_j), for weights w (n, n) of pairs."""
-    both = pair + pair.T
-    return np.asarray(both.sum(1)[:, None] * y - both @ y)
+    """Row i is the sum over j of v_ij (y_i - y_j), for symmetric weights v = w + w^T of pairs, (n, n)."""
+    return np.asarray(pair.sum(1)[:, None] * y - pair @ y)
 
 
 def dense(rows: Any) -> Array:
