@@ -9,10 +9,10 @@ import copy
 
 import pytest
 import torch
-from similis.objective.joining import joined
 
 from similis.engine.group import Place, member_of_group
 from similis.objective.composition import regulariser
+from similis.objective.context import distributed
 from similis.objective.memory import WithMemory
 from similis.objective.module import loss
 from similis.objective.references import Block, batch_references
@@ -161,14 +161,14 @@ def only_rank(tmp_path_factory):
 
 @pytest.mark.parametrize("wrapper", [*WRAPPERS, "sharded"])
 def test_a_joined_batch_keeps_nothing_of_the_caller(wrapper, only_rank):
-    with joined(only_rank):
+    with distributed(only_rank):
         fresh = WRAPPERS.get(wrapper, lambda: shard(proxies(), only_rank))
         assert same(values(fresh(), reuse=True), values(fresh(), reuse=False))
 
 
 @pytest.mark.parametrize("name", ["contrastive", "triplet", "supcon"])
 def test_rows_that_are_passed_round_keep_nothing_of_the_caller(name, only_rank):
-    with joined(only_rank, streamed=True), BACKENDS["tiles"]():
+    with distributed(only_rank, ring=True), BACKENDS["tiles"]():
         assert same(values(loss(name), reuse=True), values(loss(name), reuse=False))
         assert_no_wrong_gradient(loss(name), lambda leaf: ((in_order(),), {}), lambda given: given[0])
 

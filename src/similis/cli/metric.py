@@ -25,10 +25,10 @@ def metric(
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
     from similis.cli.screen import console, show_table
     from similis.data.readers.delimited import read_columns
-    from similis.sklearn.estimator import MetricLearner
-    from similis.sklearn.report import accuracies, table_of
+    from similis.sklearn import MetricLearner
+    from similis.sklearn.report import accuracies, parse_table
 
-    rows = table_of(read_columns(table), label)
+    rows = parse_table(read_columns(table), label)
     learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
     found = accuracies(rows, learner, seed)
     learner.fit(rows.values, list(rows.labels))
