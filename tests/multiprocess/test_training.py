@@ -183,7 +183,7 @@ def test_a_run_on_two_processes(pass_rows, tmp_path):
 
 def test_a_run_that_passes_rows_refuses_what_needs_them_all(tmp_path):
     spec = parse_spec(SPEC | {"objective": {"loss": "multi_similarity", "memory": 20}})
-    with pytest.raises(UserError, match="streamed"):
+    with pytest.raises(UserError, match="without ring=True"):
         run_on_ranks(spec, Machine(root=tmp_path, pass_rows=True), ranks=2)
 
 

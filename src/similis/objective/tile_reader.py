@@ -18,7 +18,7 @@ from torch import Tensor
 from similis.sphere import norms, rescale, scaled_norms, widened
 from similis.values import UserError
 
-CHUNK = 2**20  # numbers worked on at a time where all vectors are gone through
+CHUNK = 2**18  # numbers worked on at a time where all vectors are gone through
 KEPT = 2**23  # numbers: a normalised or sorted copy up to this size is kept, a larger one is made per tile
 
 
