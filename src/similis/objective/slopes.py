@@ -79,12 +79,15 @@ class RowLse(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, ...]) -> None:
         """Keep values and weights."""
         ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)  # nobody needs gradients of the weights
         ctx.save_for_backward(inputs[0], *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None, None]:
         """The weight of each column times the row's slope."""
         values, weights, mass = ctx.saved_tensors
+        if gradients[0] is None:
+            return None, None, None
         if torch.is_grad_enabled():
             found: Tensor = LseSlope.apply(gradients[0], values, weights / mass)  # type: ignore[no-untyped-call]
             return found, None, None
