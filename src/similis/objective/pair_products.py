@@ -46,7 +46,7 @@ def row_of_each(index: Tensor, anchors: Tensor | None) -> Tensor:
 def split_pairs(vectors: Tensor, *each: Tensor) -> list[tuple[Tensor, ...]]:
     """Values of the pairs in chunks, each of about ``CHUNK`` numbers or of as many as all vectors have."""
     size = max(1, len(vectors), CHUNK // max(1, vectors.shape[-1]))
-    return list(zip(*(values.split(size) for values in each), strict=True))
+    return list(zip(*(torch.split(values, size) for values in each), strict=True))
 
 
 class PairProducts(torch.autograd.Function):

@@ -38,7 +38,7 @@ def expanded(positive: Tensor, allowed: Callable[[Tensor, Tensor], Tensor]) -> T
         allowed: (t,) anchors and (t,) their positives -> (t, M), true for the negatives to take.
     """
     found, height = [], 1 + STRIP // max(1, positive.shape[1])
-    for anchors, positives in zip(*(numbers.split(height) for numbers in pair_list(positive)), strict=True):
+    for anchors, positives in zip(*(torch.split(numbers, height) for numbers in pair_list(positive)), strict=True):
         pair, negatives = pair_list(allowed(anchors, positives))
         found.append((anchors[pair], positives[pair], negatives))
     return Triplets(*(torch.cat(parts) for parts in zip(*found, strict=True)))
