@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from similis.study.records import Records
-from similis.study.statistics.fair_table import own_intervals, recall
+from similis.study.statistics.fair_table import class_recall, own_intervals
 from similis.study.statistics.significance import TARGETS, Target
 from similis.study.statistics.variance_components import Scores
 from similis.study.statistics.verdicts import PairVerdict
@@ -30,7 +30,7 @@ def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
 def scores_of(found: Mapping[Key, Sequence[Record]]) -> Scores:
     """Per-class recall of every cell and of the seeds that all cells have."""
     seeds = sorted(set.intersection(*({r["seed"] for r in rows} for rows in found.values())))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
     sizes = np.array(next(iter(found.values()))[0]["per_class"]["queries"], dtype=float)
     return Scores(tuple(" ".join(key) for key in found), values, sizes)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from similis.study.statistics.power import wanted
+from similis.study.statistics.power import required_sample
 from similis.study.statistics.significance import TARGETS, holm, judge
-from similis.study.statistics.variance_components import Scores, components
+from similis.study.statistics.variance_components import Scores, variance_components
 from similis.values import UserError
 from tests.statistics.rates import false_alarms, power, recommended
 from tests.statistics.simulated import World, tournament
@@ -44,25 +44,25 @@ def test_power_for_two_points_on_these_classes(seeds, least):
 def test_the_named_number_of_seeds_gives_the_promised_power(points):
     """Seeds named by a large pilot, then simulated: 80 % within five points."""
     chance = np.random.default_rng(3)
-    pilot = [components(tournament(World(), 20, chance, fixed_classes=True)) for _ in range(10)]
-    named = int(np.median([wanted(found, 0, 11, points / 100, "these classes").seeds for found in pilot]))
+    pilot = [variance_components(tournament(World(), 20, chance, fixed_classes=True)) for _ in range(10)]
+    named = int(np.median([required_sample(found, 0, 11, points / 100, "these classes").seeds for found in pilot]))
     got = power(recommended("these classes"), World(), named, 400, target="these classes", points=points)
     assert got == pytest.approx(0.8, abs=0.05), named
 
 
 def test_seeds_and_classes_wanted():
     chance = np.random.default_rng(2)
-    found = components(tournament(World(), 5, chance, fixed_classes=False))
-    here = wanted(found, 0, 6, 0.02, "these classes")
+    found = variance_components(tournament(World(), 5, chance, fixed_classes=False))
+    here = required_sample(found, 0, 6, 0.02, "these classes")
     assert 5 <= here.seeds <= 12
-    assert wanted(found, 0, 6, 0.01, "these classes").seeds > 3 * here.seeds
-    beyond = wanted(found, 0, 6, 0.02, "new classes")
+    assert required_sample(found, 0, 6, 0.01, "these classes").seeds > 3 * here.seeds
+    beyond = required_sample(found, 0, 6, 0.02, "new classes")
     assert beyond.seeds is None
     assert 150 < beyond.classes < 500
     assert str(beyond) == f"no number of seeds suffices; about {beyond.classes} classes would"
     between = float(found.classes[0, 6] - found.residual[0, 6]) * 1e4  # in points: K * 4.43 * V_g for two points
     assert beyond.classes == pytest.approx(100 * 4.43 * between, rel=0.01)
-    assert wanted(found, 0, 6, 0.2, "new classes").seeds is not None
+    assert required_sample(found, 0, 6, 0.2, "new classes").seeds is not None
 
 
 def test_tempting_procedures_fail():
@@ -79,7 +79,7 @@ def test_nemenyi_over_two_seeds_can_never_reject():
 def test_a_pair_by_hand():
     """Two losses, two classes of unequal size, two seeds, in plain arithmetic."""
     y = np.array([[[0.4, 0.6], [0.8, 0.8]], [[0.2, 0.2], [0.5, 0.9]]])
-    found = components(Scores(("a", "b"), y, np.array([30.0, 10.0])))
+    found = variance_components(Scores(("a", "b"), y, np.array([30.0, 10.0])))
     a, b = np.array([0.5, 0.65]), np.array([0.275, 0.375])  # .75 * class 0 + .25 * class 1
     assert found.difference[0, 1] == pytest.approx(a.mean() - b.mean())
     S = np.array([a.var(ddof=1), b.var(ddof=1)])

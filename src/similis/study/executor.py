@@ -11,7 +11,7 @@ from similis.study.records import Record
 
 
 @dataclass(frozen=True)
-class Hands:
+class Executor:
     """Who works: processes of this machine, or tasks of a Ray cluster. It changes no number.
 
     Attributes:
@@ -20,7 +20,7 @@ class Hands:
         address: of an existing cluster; None for one on this machine.
         share: what one task takes of the cluster.
         retries: how often a task may lose its worker.
-        finished: called with each record as soon as it is there.
+        on_finished: called with each record as soon as it is there.
     """
 
     workers: int | None = None
@@ -28,15 +28,15 @@ class Hands:
     address: str | None = None
     share: ray.Share = field(default_factory=ray.Share)
     retries: int = 10
-    finished: Callable[[Record], None] | None = None
+    on_finished: Callable[[Record], None] | None = None
 
     def map(self, function: Callable[[Any], Record], items: Iterable[Any]) -> list[Record]:
         """The records of all items, in their order."""
         if not self.on_ray:
             return local.map(
-                function, items, workers=1 if self.workers is None else self.workers, finished=self.finished
+                function, items, workers=1 if self.workers is None else self.workers, finished=self.on_finished
             )
         ray.connect(self.address)
         return ray.map(
-            function, items, workers=self.workers, share=self.share, retries=self.retries, finished=self.finished
+            function, items, workers=self.workers, share=self.share, retries=self.retries, finished=self.on_finished
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from similis.run.machine import Machine
 from similis.run.parts import build_model, open_source
 from similis.run.spec import RunSpec
-from similis.study.plan.jobs import final_jobs, final_spec, searched, trial_spec
+from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
 
 
@@ -56,7 +56,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         (6, 4, 4, 60)
     """
     machine = Machine(data_root=data_root)
-    contestants = searched(plan)
+    contestants = participants(plan)
     trials = len(contestants) * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
     split = open_source(first, machine).split
@@ -79,7 +79,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         search_samples=trials * per_trial,
         final_samples=samples,
         evaluated=evaluated + trials * plan.search.epochs * choosing,
-        image_seconds=timed(first, machine),
+        image_seconds=measure_image_seconds(first, machine),
     )
 
 
@@ -109,7 +109,7 @@ def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
     return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
 
 
-def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
+def measure_image_seconds(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
     """Seconds of one image, forward and backward through the network, the best of a few batches."""
     import torch
 
@@ -129,7 +129,7 @@ def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
     return best / len(images)
 
 
-def described(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
+def describe_cost(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
     """The cost as lines of a table."""
     return [
         ("search runs", f"{cost.trials}"),
@@ -139,15 +139,15 @@ def described(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
         ("training images, finals (at most)", f"{cost.final_samples:,}"),
         ("images embedded to validate, test and mine", f"{cost.evaluated:,}"),
         ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread (network alone)"),
-        (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {span(cost.seconds / workers)}"),
+        (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {format_duration(cost.seconds / workers)}"),
     ]
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time in words.
 
     Example:
-        >>> span(7), span(3000), span(9000)
+        >>> format_duration(7), format_duration(3000), format_duration(9000)
         ('7 s', '50 min', '2.5 h')
     """
     if seconds < 90:

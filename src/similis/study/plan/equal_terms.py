@@ -38,12 +38,12 @@ class UnequalTermsError(UserError):
         )
 
 
-def flat(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_spec(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted names and values of a specification."""
     for key, value in spec.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and name not in _LEAVES:
-            yield from flat(value, f"{name}.")
+            yield from flatten_spec(value, f"{name}.")
         else:
             yield name, value
 
@@ -58,14 +58,14 @@ def held_terms(
         facts: what the run found out: fingerprints of data and split, hash of the weights, code version.
         around: what the tournament did around the run: budget and rule of the search, seeds, threads.
     """
-    held = {name: value for name, value in flat(spec) if name not in ALLOWED}
+    held = {name: value for name, value in flatten_spec(spec) if name not in ALLOWED}
     # Weights that are drawn by the seed have a hash for each seed; the rule that draws them is in the specification.
     drawn = held.get("model.weights") is None
     # A split has a fingerprint for each fold; the rule that makes the folds is in the specification.
     folded = held.get("data.protocol") == "cross-validation"
     unheld = ({"weights"} if drawn else set()) | ({"split"} if folded else set())
     held |= {f"facts.{name}": facts.get(name) for name in FACTS if name not in unheld}
-    held |= dict(flat(around or {}))
+    held |= dict(flatten_spec(around or {}))
     return held
 
 
@@ -78,7 +78,7 @@ def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
         {'training.sampler': 'mined'}
     """
     held = record["held"]
-    return {name: value for name, value in flat(record["spec"]) if name in held and held[name] != value}
+    return {name: value for name, value in flatten_spec(record["spec"]) if name in held and held[name] != value}
 
 
 @dataclass(frozen=True)

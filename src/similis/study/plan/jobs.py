@@ -41,7 +41,7 @@ def final_jobs(plan: Plan) -> Iterator[FinalJob]:
                         yield FinalJob(contestant.title, arena.name, length, seed, fold)
 
 
-def searched(plan: Plan) -> list[Contestant]:
+def participants(plan: Plan) -> list[Contestant]:
     """Contestants that take part in any arena."""
     taking = {each.title for arena in plan.arenas for each in plan.members(arena)}
     return [each for each in plan.contestants if each.title in taking]

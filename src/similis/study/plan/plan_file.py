@@ -29,14 +29,14 @@ def parse_plan(values: Mapping[str, Any]) -> Plan:
         ...
         similis.values.UserError: contestant margin sets model.pooling, which is held equal for all; ...
     """
-    refuse_unequal(values)
+    check_contestants(values)
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
-        raise UserError("; ".join(sentence(item) for item in error.errors())) from None
+        raise UserError("; ".join(explain_error(item) for item in error.errors())) from None
 
 
-def refuse_unequal(values: Mapping[str, Any]) -> None:
+def check_contestants(values: Mapping[str, Any]) -> None:
     """A held setting inside a contestant is the unfairness that plans exist to prevent."""
     for each in values.get("contestants") or ():
         for key, value in each.items() if isinstance(each, Mapping) else ():
@@ -51,7 +51,7 @@ def refuse_unequal(values: Mapping[str, Any]) -> None:
                     )
 
 
-def sentence(item: Mapping[str, Any]) -> str:
+def explain_error(item: Mapping[str, Any]) -> str:
     """One sentence about one wrong value."""
     place = ".".join(str(key) for key in item["loc"])
     if item["type"] == "extra_forbidden":

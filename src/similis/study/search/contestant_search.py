@@ -10,9 +10,9 @@ from similis.registry import Range
 from similis.run.run import run
 from similis.study.plan.jobs import first_settings, trial_spec
 from similis.study.plan.schema import Contestant, Plan, SearchPlan
-from similis.study.plan.search_space import space_of
+from similis.study.plan.search_space import search_space
 from similis.study.records import Meter, Record, result_record
-from similis.study.search.trials import below_median, importances, open_study, resumed, tell
+from similis.study.search.trials import importances, is_below_median, open_study, resume_trial, tell_result
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
 
@@ -24,7 +24,7 @@ class PrunedError(Exception):
 
 
 @dataclass(frozen=True)
-class Case:
+class SearchTask:
     """Whose settings are searched, under which plan, and where records and runs are kept."""
 
     plan: Plan
@@ -37,7 +37,7 @@ class Case:
         return self.contestant.title
 
 
-class Reporter(Meter):
+class TrialReporter(Meter):
     """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned.
 
     Over several folds, which follow each other, an epoch is reported as the mean of the best values of the folds
@@ -71,10 +71,10 @@ class Reporter(Meter):
         known = self.trial.study.trials[self.trial.number].intermediate_values
         if step not in known:
             self.trial.report(mean, step)
-        if self.search.pruning and self.hopeless(known.get(step, mean), step):
+        if self.search.pruning and self.should_prune(known.get(step, mean), step):
             raise PrunedError
 
-    def hopeless(self, mean: float, step: int) -> bool:
+    def should_prune(self, mean: float, step: int) -> bool:
         """Whether the trial is to be pruned.
 
         Optuna's rule takes a trial's best report of all, which is that of its easiest folds; over several folds it
@@ -82,7 +82,7 @@ class Reporter(Meter):
         """
         if self.folds == 1:
             return bool(self.trial.should_prune())
-        return below_median(self.trial.study, mean, step, self.search.startup)
+        return is_below_median(self.trial.study, mean, step, self.search.startup)
 
 
 def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
@@ -97,18 +97,18 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
         contestant: whose settings.
         folder: where runs and records are kept.
     """
-    case = Case(plan, contestant, folder)
+    case = SearchTask(plan, contestant, folder)
     name = f"search-{case.title}"
     known = folder.records.read(name)
     if known is not None:
         return known
-    space = space_of(contestant, plan.search)
+    space = search_space(contestant, plan.search)
     trials: list[Record] = []
     importance: Mapping[str, float] = {}
     if plan.search.trials:
-        trials = [measured(case, {}, f"trial-{case.title}-preset")]
+        trials = [measure_settings(case, {}, f"trial-{case.title}-preset")]
     if space and plan.search.trials > 1:
-        trials, importance = optimised(case, space, trials[0])
+        trials, importance = run_trials(case, space, trials[0])
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
         "contestant": case.title,
@@ -127,7 +127,7 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
     return folder.records.write(name, record)
 
 
-def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
+def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.title}.journal"
@@ -140,19 +140,21 @@ def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[li
         name = f"trial-{case.title}-{number:03d}"
         record = records.read(name)
         if record is None:
-            trial = resumed(study, number) or study.ask()
+            trial = resume_trial(study, number) or study.ask()
             settings = {
                 key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
                 for key, kind in space.items()
             }
-            record = measured(case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]])
-        tell(study, number, record)
+            record = measure_settings(
+                case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]]
+            )
+        tell_result(study, number, record)
         done.append(record)
     return done, importances(study, space)
 
 
-def measured(
-    case: Case, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
+def measure_settings(
+    case: SearchTask, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
 ) -> Record:
     """Run one setting over all folds; its record, read if it is there.
 
@@ -167,7 +169,7 @@ def measured(
     known = folder.records.read(name)
     if known is not None:
         return known
-    meter = Reporter(trial, plan.search, len(plan.folds))
+    meter = TrialReporter(trial, plan.search, len(plan.folds))
     specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
         folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
@@ -199,7 +201,7 @@ def trial_outcome(state: str, value: float | None, history: Sequence[float], sam
     }  # fmt: skip
 
 
-def pruned_outcome(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
+def pruned_outcome(meter: TrialReporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
     """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[step] for step in sorted(known)]

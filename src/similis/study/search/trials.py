@@ -39,13 +39,13 @@ def open_study(
     )
 
 
-def resumed(study: Any, number: int) -> Any:
+def resume_trial(study: Any, number: int) -> Any:
     """The trial of that number if it was begun before, still open or ended; None if it is new."""
     known = [trial for trial in study.get_trials(deepcopy=False) if trial.number == number]
     return optuna.trial.Trial(study, known[0]._trial_id) if known else None
 
 
-def tell(study: Any, number: int, record: Record) -> None:
+def tell_result(study: Any, number: int, record: Record) -> None:
     """Tell a trial's end, unless it was told before a crash."""
     if study.get_trials(deepcopy=False)[number].state.is_finished():
         return
@@ -55,7 +55,7 @@ def tell(study: Any, number: int, record: Record) -> None:
         study.tell(number, record["value"])
 
 
-def below_median(study: Any, value: float, step: int, startup: int) -> bool:
+def is_below_median(study: Any, value: float, step: int, startup: int) -> bool:
     """Whether a value lies below the median of the complete trials at the same step, once there are enough of them."""
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
     others = [trial.intermediate_values[step] for trial in done if step in trial.intermediate_values]

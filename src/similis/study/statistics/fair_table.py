@@ -77,7 +77,7 @@ def fair_table(records: Sequence[Record]) -> FairTable:
                 f"{name} has {sorted({s for s, _ in have})}; run the tournament to its end before it is judged"
             )
     seeds = tuple(sorted({seed for seed, _ in wanted}))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
     per_class = ordered[0]["per_class"]
     return FairTable(
         arena=ordered[0]["arena"],
@@ -90,7 +90,7 @@ def fair_table(records: Sequence[Record]) -> FairTable:
     )
 
 
-def recall(rows: Sequence[Record], seed: int) -> Floats:
+def class_recall(rows: Sequence[Record], seed: int) -> Floats:
     """Per-class recall (K,) of one seed, the mean over its folds."""
     found = [r["per_class"] for r in rows if r["seed"] == seed]
     return np.asarray(np.mean([np.array(each["hits"]) / np.array(each["queries"]) for each in found], axis=0))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from similis.study.statistics.significance import Target, quantiles
-from similis.study.statistics.variance_components import Components
+from similis.study.statistics.variance_components import VarianceComponents
 
 MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredSample:
     """What would tell a difference with 80 % power: seeds of each loss, or else classes."""
 
     seeds: int | None
@@ -28,7 +28,9 @@ class Wanted:
         return "no number of seeds or classes tells a difference of nothing"
 
 
-def wanted(found: Components, first: int, second: int, difference: float, target: Target) -> Wanted:
+def required_sample(
+    found: VarianceComponents, first: int, second: int, difference: float, target: Target
+) -> RequiredSample:
     r"""Seeds (or classes) with which a true difference of that size is found 4 times in 5.
 
     The smallest :math:`s'` with
@@ -48,7 +50,7 @@ def wanted(found: Components, first: int, second: int, difference: float, target
     """
     size = abs(difference)
     if size == 0:
-        return Wanted(None, None)
+        return RequiredSample(None, None)
     between = 0.0
     if target == "new classes":
         between = max(0.0, float(found.classes[first, second] - found.residual[first, second]))
@@ -57,20 +59,20 @@ def wanted(found: Components, first: int, second: int, difference: float, target
     reach = float((corrected + promised)[0])
     classes = math.ceil(found.class_number * reach**2 * between / size**2)
     if reach * math.sqrt(between) > size:
-        return Wanted(None, classes)
+        return RequiredSample(None, classes)
     residual = float(found.residual[first, second]) * found.seeds
     low, high = 1, 2
-    while not suffices(found, high, between, residual, size):
+    while not is_enough(found, high, between, residual, size):
         low, high = high, 2 * high
         if high > MOST_SEEDS:
-            return Wanted(None, max(classes, found.class_number + 1))
+            return RequiredSample(None, max(classes, found.class_number + 1))
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if suffices(found, middle, between, residual, size) else (middle, high)
-    return Wanted(high, None)
+        low, high = (low, middle) if is_enough(found, middle, between, residual, size) else (middle, high)
+    return RequiredSample(high, None)
 
 
-def suffices(found: Components, seeds: int, between: float, residual: float, size: float) -> bool:
+def is_enough(found: VarianceComponents, seeds: int, between: float, residual: float, size: float) -> bool:
     """Whether that many seeds give the promised power; ``residual`` is that of one seed."""
     by_seed = found.losses * (seeds - 1)
     seed = 2 * found.pooled / seeds

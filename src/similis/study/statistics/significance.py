@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.study.statistics.variance_components import Components, Floats, Scores, components
+from similis.study.statistics.variance_components import Floats, Scores, VarianceComponents, variance_components
 from similis.values import import_extra
 
 Target = Literal["these classes", "new classes"]
@@ -45,7 +45,7 @@ class Judgement:
     detectable: Floats
 
     @property
-    def told_apart(self) -> NDArray[np.bool_]:
+    def significant(self) -> NDArray[np.bool_]:
         """(pairs,) whether the corrected p is at most 5 %."""
         return self.holm <= LEVEL
 
@@ -61,16 +61,16 @@ def judge(scores: Scores, target: Target) -> Judgement:
     Example:
         >>> chance = np.random.default_rng(0)
         >>> y = 0.5 + 0.01 * chance.standard_normal((3, 20, 5)) + np.array([0.1, 0.0, 0.0])[:, None, None]
-        >>> judge(Scores(("a", "b", "c"), y, np.ones(20)), "new classes").told_apart.tolist()
+        >>> judge(Scores(("a", "b", "c"), y, np.ones(20)), "new classes").significant.tolist()
         [True, True, False]
     """
-    return judged(components(scores), target)
+    return judge_components(variance_components(scores), target)
 
 
-def judged(found: Components, target: Target) -> Judgement:
+def judge_components(found: VarianceComponents, target: Target) -> Judgement:
     """Verdicts from variance components."""
     first, second = np.triu_indices(found.losses, 1)
-    variance, freedom = variance_of(found, target)
+    variance, freedom = difference_variance(found, target)
     variance, freedom = variance[first, second], freedom[first, second]
     difference = found.difference[first, second]
     error = np.sqrt(variance)
@@ -91,7 +91,7 @@ def judged(found: Components, target: Target) -> Judgement:
     )
 
 
-def variance_of(found: Components, target: Target) -> tuple[Floats, Floats]:
+def difference_variance(found: VarianceComponents, target: Target) -> tuple[Floats, Floats]:
     """Variance of each difference and its degrees of freedom (m, m)."""
     by_seed = found.losses * (found.seeds - 1)
     if target == "these classes":
