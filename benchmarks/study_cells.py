@@ -36,7 +36,7 @@ def scores_of(found: Mapping[Key, Sequence[Record]]) -> Scores:
 
 
 def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, float]]:
-    """Mean and half of the 95 % interval on new classes of every cell, in per cent."""
+    """Mean and half of the 95 % interval for unseen classes of every cell, in per cent."""
     scores = scores_of(found)
     far = own_intervals(scores)[1]
     return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
@@ -46,19 +46,19 @@ def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
     """The difference of two cells on both targets, corrected for all pairs of the study."""
     words = []
     for target in TARGETS:
-        (points, half), told_apart = difference(judged, one, other, target)
-        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if told_apart else ", not told apart"))
+        (points, half), significant = difference(judged, one, other, target)
+        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if significant else ", not significant"))
     return "; ".join(words)
 
 
 def difference(
-    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "new classes"
+    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "unseen classes"
 ) -> tuple[tuple[float, float], bool]:
-    """One minus other in points with half of its simultaneous interval, and whether they are told apart."""
+    """One minus other in points with half of its simultaneous interval, and whether it is significant."""
     a, b = " ".join(one), " ".join(other)
     pair = next(p for p in judged if p.target == target and {p.first, p.second} == {a, b})
     points = pair.difference if pair.first == a else -pair.difference
-    return (points, (pair.high - pair.low) / 2), pair.verdict != "not told apart"
+    return (points, (pair.high - pair.low) / 2), pair.verdict == "better"
 
 
 def shown(pair: tuple[float, float]) -> str:

@@ -80,7 +80,7 @@ def test_class_vectors_are_drawn_with_their_classes(entry):
         proxies = forces(entry.name, form=form).proxies
         assert proxies is not None
         assert sorted(set(proxies.classes.tolist())) == [0, 1, 2]
-        assert len(proxies.points) <= 9  # more cannot be told apart
+        assert len(proxies.points) <= 9  # more would overlap
 
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)

@@ -50,7 +50,7 @@ def run(
     cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
 ) -> None:
-    """Run a plan, or go on with it; then write its report."""
+    """Run a plan, or continue it; then write its report."""
     from similis.cli.screen import console
     from similis.engine.ray import Share
     from similis.study.executor import Executor
@@ -84,11 +84,11 @@ def report(
     *,
     folder: FolderPath,
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
-    times: Annotated[bool, typer.Option(help="Tell times and memory.")] = True,
+    times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
     photos: Annotated[bool, typer.Option(help="Show example photos of classes.")] = True,
     root: Root = None,
 ) -> None:
-    """Write the report of a tournament again from its records."""
+    """Write the report of a tournament from its records."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
     from similis.study.tournament_folder import TournamentFolder
@@ -105,7 +105,7 @@ def add(
     workers: Workers = 1,
     root: Root = None,
 ) -> None:
-    """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
+    """Add losses, or another tournament's results, to a tournament; unequal terms are an error that names the field."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
     from similis.study.tournament import add_contestants, add_results, run_tournament

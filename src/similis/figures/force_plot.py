@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RING = 1.32  # class vectors are drawn outside the samples' circle: only their direction counts
+RING = 1.32  # proxies are drawn outside the samples' circle: only their direction counts
 SHORTEST, LONGEST = 0.12, 0.38  # the shortest arrow still shows its head beside the marker
 STILL = 0.01  # of the strongest force
 
@@ -43,7 +43,7 @@ def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path
 
 
 def draw_picture(acting: Forces, entry: LossEntry) -> Figure:
-    """Samples on the circle, class vectors on a ring around it, arrows for minus the gradient."""
+    """Samples on the circle, proxies on a ring around it, arrows for minus the gradient."""
     figure = new_figure(6.0, 6.8)
     lines = to_mathtext(formula_of_form(entry.function, acting.form))
     bottom = 0.035 + (0.1 if len(lines) < 2 else 0.15)
@@ -105,7 +105,7 @@ def draw_legend(axes: Axes, acting: Forces) -> None:
     handles = [sign("o", f"class {label}", COLOURS[label]) for label in sorted(set(acting.samples.classes.tolist()))]
     if acting.proxies is not None:
         many = len(acting.proxies.points) > len(handles)
-        handles.append(sign("D", "class vectors", size=6.0) if many else sign("*", "class vector", size=12.0))
+        handles.append(sign("D", "proxies", size=6.0) if many else sign("*", "proxy", size=12.0))
     handles.append(Line2D([], [], color="0.4", marker=">", label="minus gradient", linewidth=1.8))
     handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, markerfacecolor="white", markeredgewidth=2.5,
                           markeredgecolor="0.5", label="hardly moves (< 1 %)"))  # fmt: skip
@@ -113,7 +113,7 @@ def draw_legend(axes: Axes, acting: Forces) -> None:
 
 
 def draw_notes(axes: Axes, acting: Forces) -> None:
-    """The loss's value, and which way a learned number goes."""
+    """The loss's value, and the direction in which each learned number moves."""
     lines = [f"loss {acting.value:.3g}"]
     for name, force in acting.numbers.items():
         way = "rises" if force > 0 else "falls" if force < 0 else "stays"

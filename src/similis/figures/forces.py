@@ -1,7 +1,7 @@
 """Force pictures: what a loss does to a small batch on the circle.
 
-Every sample is drawn with the direction in which gradient descent moves it, and so is every class
-vector that the loss learns. Strengths differ by orders of magnitude within one batch, so arrows
+Every sample is drawn with the direction in which gradient descent moves it, and so is every proxy
+that the loss learns. Strengths differ by orders of magnitude within one batch, so arrows
 grow with the square root of the strength; what is below a hundredth of the strongest is marked as
 still instead of drawn.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 DEGREES = (5.0, 38.0, 96.0, 66.0, 128.0, 160.0, 232.0, 262.0, 300.0)
 LABELS = (0, 0, 0, 1, 1, 1, 2, 2, 2)
 PROXY_DEGREES = (20.0, 112.0, 318.0)
-SPREAD = 28.0  # degrees between neighbouring vectors of one class, where a loss learns several
-MOST = 3  # vectors of one class
+SPREAD = 28.0  # degrees between neighbouring proxies of one class, where a loss learns several
+MOST = 3  # proxies of one class
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class PointForces:
 
 @dataclass(frozen=True)
 class Forces:
-    """The forces of a loss: on samples, on class vectors (None without any), on learned numbers.
+    """The forces of a loss: on samples, on proxies (None without any), on learned numbers.
 
-    ``changed`` are options that were lowered for the picture: ten vectors of a class are drawn as three.
+    ``changed`` are options that were lowered for the picture: ten proxies of a class are drawn as three.
     """
 
     name: str
@@ -94,7 +94,7 @@ def forces(name: str, *, form: str | None = None) -> Forces:
 
 
 def build_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
-    """The form's name, the loss with its class vectors at fixed places of the circle, and what was lowered for it."""
+    """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
     from similis.objective.module import loss
 
     entry = losses.get(name)
@@ -112,7 +112,7 @@ def build_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
 
 
 def lower_counts(entry: LossEntry, form: str) -> dict[str, int]:
-    """Numbers of vectors per class that the picture has no room for, lowered to three."""
+    """Numbers of proxies per class that the picture has no room for, lowered to three."""
     options = {**entry.options, **entry.forms[form]}
     counts = [key for make in entry.learns.values() for key in keyword_defaults(make)]
     values = ((key, options[key]) for key in counts)
@@ -120,7 +120,7 @@ def lower_counts(entry: LossEntry, form: str) -> dict[str, int]:
 
 
 def proxy_places(per_class: int) -> Tensor:
-    """Class vectors (3 K, 2): one at each class's place, or K side by side around it."""
+    """Proxies (3 K, 2): one at each class's place, or K side by side around it."""
     step = min(SPREAD, 80.0 / per_class)
     offsets = [step * (k - (per_class - 1) / 2) for k in range(per_class)]
     return unit_vectors([degree + offset for degree in PROXY_DEGREES for offset in offsets])

@@ -1,4 +1,4 @@
-"""Who does the work of a tournament."""
+"""Where the work of a tournament is done: here or on Ray."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from similis.study.records import Record
 
 @dataclass(frozen=True)
 class Executor:
-    """Who works: processes of this machine, or tasks of a Ray cluster. It changes no number.
+    """Processes of this machine, or tasks of a Ray cluster; the choice changes no number.
 
     Attributes:
-        workers: how many at a time; None: one here, on Ray as many as it has room for.
-        on_ray: as tasks of Ray.
+        workers: how many at a time; None for one here, or as many as Ray has resources for.
+        on_ray: whether to use Ray.
         address: of an existing cluster; None for one on this machine.
         share: what one task takes of the cluster.
         retries: how often a task may lose its worker.

@@ -13,7 +13,7 @@ from similis.values import UserError
 
 @contextmanager
 def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
-    """Hold a file's lock for a while; with ``busy``, do not wait but refuse with that sentence."""
+    """Hold a file's lock; with ``busy``, raise an error with that message instead of waiting."""
     path.parent.mkdir(parents=True, exist_ok=True)
     held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

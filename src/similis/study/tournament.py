@@ -1,4 +1,4 @@
-"""Run a tournament: search every contestant, then the final runs; a second call goes on where the first stopped."""
+"""Run a tournament: search every contestant, then the final runs; a second call continues where the first stopped."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_tournament(
     data_root: str | None = None,
     executor: Executor | None = None,
 ) -> TournamentFolder:
-    """Everything that a plan asks for and that is not done yet.
+    """Run everything that a plan asks for and that is not done yet.
 
-    Searches of different contestants go side by side, each is sequential; then the final runs. Killed
-    at any moment and called again, it ends with the same records.
+    Searches of different contestants run in parallel, the trials of one in sequence; then the final runs. Killed at
+    any moment and called again, a tournament ends with the same records.
 
     Args:
         plan: what to run.
@@ -67,7 +67,7 @@ def run_tournament(
 
 
 def write_plan(plan: Plan, folder: TournamentFolder) -> None:
-    """Write the plan down; one that is there must be the same but for more contestants, seeds or arenas."""
+    """Write the plan; an earlier one may only gain contestants, seeds or arenas."""
     file = folder.path / "plan.yaml"
     if file.exists():
         grown = folder.plan().model_dump(mode="json")
@@ -87,7 +87,7 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
 
 @dataclass(frozen=True)
 class SearchWork:
-    """The search of one contestant, as work for a process."""
+    """The search of one contestant, as a picklable function of its title."""
 
     folder: TournamentFolder
 
@@ -101,7 +101,7 @@ class SearchWork:
 
 @dataclass(frozen=True)
 class FinalWork:
-    """One final run, as work for a process."""
+    """One final run, as a picklable function of its job."""
 
     folder: TournamentFolder
 
@@ -142,7 +142,7 @@ class FinalWork:
 
 
 def set_threads(plan: Plan) -> None:
-    """Sums depend on how many threads share them, so the plan says how many."""
+    """Set the number of threads from the plan, because sums depend on it."""
     import torch
 
     torch.set_num_threads(plan.threads)
@@ -157,7 +157,7 @@ def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) 
 
 
 def add_results(path: Path, other: Path) -> list[str]:
-    """Take the finished results of another tournament in; refused by the field that is not equal.
+    """Take in the finished results of another tournament; raises for the first unequal field.
 
     Returns:
         The names of the contestants that came.

@@ -1,4 +1,4 @@
-"""What a plan will cost, said before it is paid."""
+"""What a plan will cost, before anything runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlanCost:
     Attributes:
         trials: runs of the search, of full length.
         finals: final runs.
-        openings: how often models look at the test split.
+        openings: how often models open the test split.
         search_samples, final_samples: images that pass through the network in training.
         evaluated: images embedded for validation, test and offline mining.
         image_seconds: measured seconds of one training image, with one thread.
@@ -37,7 +37,7 @@ class PlanCost:
 
     @property
     def seconds(self) -> float:
-        """On one process; an image that is only embedded counts a third of one that is learned from."""
+        """Estimate for one process; embedding an image counts a third of training on it."""
         return (self.search_samples + self.final_samples + self.evaluated / 3) * self.image_seconds
 
 

@@ -28,7 +28,7 @@ _LEAVES = {"objective.options", "model.options"}
 
 
 class UnequalTermsError(UserError):
-    """Results under unequal terms were to be placed in one table."""
+    """Results under unequal terms cannot share a table."""
 
     def __init__(self, field: str, first: tuple[str, Any], second: tuple[str, Any]) -> None:
         self.field = field
@@ -51,7 +51,7 @@ def flatten_spec(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 def held_terms(
     spec: Mapping[str, Any], facts: Mapping[str, Any], around: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Everything about a result that must be the same for all that stand beside it.
+    """Everything about a result that must be equal for all results of a table.
 
     Args:
         spec: the plain values of its RunSpec.
@@ -70,7 +70,7 @@ def held_terms(
 
 
 def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a result that are not those of its terms, because its plan declares them in its title.
+    """Settings in which a result differs from its terms because its plan declares so.
 
     Example:
         >>> spec = {"training": {"sampler": "mined", "epochs": 3}, "seed": 1}
@@ -93,7 +93,7 @@ class EqualTerms:
 
     @classmethod
     def of(cls, results: Sequence[tuple[str, Mapping[str, Any]]]) -> EqualTerms:
-        """The common terms of (name, held terms) of every result; refuses by the first field that differs.
+        """The common terms of (name, held terms) of every result; raises for the first field that differs.
 
         Example:
             >>> EqualTerms.of([("a", {"model.dim": 64}), ("b", {"model.dim": 128})])
@@ -112,7 +112,7 @@ class EqualTerms:
 
 
 def held_field(name: str) -> str | None:
-    """The dotted name of a held setting that was written with or without its section; None if it is none.
+    """The dotted name of a held setting, given with or without its section; None for any other name.
 
     The name of a part inside a section stands for the first of its settings.
 

@@ -1,4 +1,4 @@
-"""Plans from and to files; a setting in the wrong place is refused by its name."""
+"""Read and write plans; errors name the setting that is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from similis.values import UserError
 
 
 def parse_plan(values: Mapping[str, Any]) -> Plan:
-    """A plan from plain values; a setting in the wrong place is refused by its name.
+    """A plan from plain values; an error names the setting that is wrong.
 
     Example:
         >>> plan = parse_plan({"name": "small", "terms": {"data": {"source": "synthetic"}}, "contestants": ["triplet"]})
@@ -37,7 +37,7 @@ def parse_plan(values: Mapping[str, Any]) -> Plan:
 
 
 def check_contestants(values: Mapping[str, Any]) -> None:
-    """A held setting inside a contestant is the unfairness that plans exist to prevent."""
+    """Raise if a contestant sets something that is held equal for all."""
     for each in values.get("contestants") or ():
         for key, value in each.items() if isinstance(each, Mapping) else ():
             if key in Contestant.model_fields:

@@ -16,11 +16,11 @@ from similis.study.search.trials import importances, is_below_median, open_study
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
 
-UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # in the place of a trial where the budget is 0
+UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # instead of a trial if the budget is 0
 
 
 class PrunedError(Exception):
-    """A trial is below the median of those before it; its run is left where it stands."""
+    """A trial is below the median of earlier trials; its run stops."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,10 @@ class SearchTask:
 
 
 class TrialReporter(Meter):
-    """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned.
+    """Reports the validation R@1 of every epoch to Optuna, once, and stops a run that is to be pruned.
 
-    Over several folds, which follow each other, an epoch is reported as the mean of the best values of the folds
-    so far, this one included, and trials are compared where they have seen as many samples: at the same epoch of
-    the same fold.
+    Over several folds, which run one after the other, an epoch's report is the mean of the best values of the folds so
+    far. Trials are compared at the same epoch of the same fold, where they have seen equally many samples.
 
     Args:
         trial: Optuna's; None reports nothing.
@@ -75,10 +74,10 @@ class TrialReporter(Meter):
             raise PrunedError
 
     def should_prune(self, mean: float, step: int) -> bool:
-        """Whether the trial is to be pruned.
+        """Whether to prune the trial.
 
-        Optuna's rule takes a trial's best report of all, which is that of its easiest folds; over several folds it
-        is therefore the last one that is held against the median of the complete trials.
+        Optuna's rule compares a trial's best report, which over several folds is that of its easiest fold; there, the
+        last report is compared with the median of the complete trials.
         """
         if self.folds == 1:
             return bool(self.trial.should_prune())
@@ -86,11 +85,10 @@ class TrialReporter(Meter):
 
 
 def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
-    """Search one contestant and leave its record: the chosen settings and what they cost.
+    """Search one contestant and write its record: the chosen settings and their cost.
 
-    The first preset is measured first and counts in the budget; the best validation R@1 wins, the
-    preset on a tie. A trial that was running when the process died is run to its end first. With a budget of 0
-    nothing is measured, and the preset is taken.
+    The preset is measured first, within the budget. The best validation R@1 wins, the preset on a tie. After a crash,
+    the interrupted trial is finished first. With a budget of 0 nothing is measured and the preset is chosen.
 
     Args:
         plan: budget, spaces and terms.

@@ -26,7 +26,7 @@ def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[
 class SeededByTrial(RandomSampler):
     """Another sampler, made afresh for every draw with a seed of its own.
 
-    A process that was killed between two parameters of a trial draws the second one as if nothing had been.
+    A process that was killed between two parameters of a trial draws the second one as if it had not been killed.
     """
 
     def __init__(self, search: SearchPlan) -> None:

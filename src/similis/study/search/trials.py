@@ -1,4 +1,4 @@
-"""Trials in Optuna: opened, resumed, told, weighed."""
+"""Trials in Optuna: open a study, resume a trial, tell its result, importance of settings."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def open_study(
 
 
 def resume_trial(study: Any, number: int) -> Any:
-    """The trial of that number if it was begun before, still open or ended; None if it is new."""
+    """The trial of that number if it exists, running or ended; None if it is new."""
     known = [trial for trial in study.get_trials(deepcopy=False) if trial.number == number]
     return optuna.trial.Trial(study, known[0]._trial_id) if known else None
 
 
 def tell_result(study: Any, number: int, record: Record) -> None:
-    """Tell a trial's end, unless it was told before a crash."""
+    """Tell Optuna how a trial ended, unless that happened before a crash."""
     if study.get_trials(deepcopy=False)[number].state.is_finished():
         return
     if record["state"] == "pruned":

@@ -1,4 +1,4 @@
-"""A table of results under equal terms: the only form in which results are compared."""
+"""A table of results under equal terms, the only form in which results are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class FairTable:
-    """Final runs of one arena and length; made by :func:`fair_table`, which refuses unequal terms.
+    """Final runs of one arena and length; made by :func:`fair_table`, which raises for unequal terms.
 
     Attributes:
         arena, length: which table this is.
@@ -53,7 +53,7 @@ class FairTable:
 
     @property
     def title(self) -> str:
-        """Arena and length, with a warning if the test classes chose."""
+        """Arena and length, with a warning if the test classes were used for selection."""
         return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
 
     def order(self) -> list[int]:
@@ -97,7 +97,7 @@ def class_recall(rows: Sequence[Record], seed: int) -> Floats:
 
 
 def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
-    """Half widths of each loss's own 95 % interval: on these classes and on new classes.
+    """Half widths of each loss's own 95 % interval: for these test classes and for unseen classes.
 
     Classes are shared, so two losses whose intervals overlap may still differ significantly. NaN for a single class
     or seed.

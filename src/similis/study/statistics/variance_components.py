@@ -1,4 +1,4 @@
-"""Where a difference between losses may come from: the seeds, the classes, and what is left."""
+"""Variance components of the differences between losses: seeds, classes and residual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain sentence for every pair of losses and both targets."""
+"""A verdict and its sentence for every pair of losses and both targets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from similis.study.statistics.rank_sums import probability_of_improvement
 from similis.study.statistics.significance import TARGETS, Judgement, Target, judge_components
 from similis.study.statistics.variance_components import Scores, VarianceComponents, variance_components
 
-Verdict = Literal["better", "worse", "not told apart"]
-FEW_SEEDS = 1000
+Verdict = Literal["better", "no significant difference"]
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,14 @@ class PairVerdict:
 
     @property
     def sentence(self) -> str:
-        """The sentence; the plain word "better" is only used for new classes."""
-        place = " on these test classes" if self.target == "these classes" else " on new classes"
+        """The verdict in words; without a significant difference, what could have been detected."""
         spread = f"{self.difference:+.2f} points, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p {self.p:.3f}"
-        if self.verdict == "not told apart":
-            return f"{self.first} and {self.second} are not told apart{place} ({spread}); {self.required}."
-        word = self.verdict if self.target == "new classes" else f"{self.verdict}{place}"
-        end = f" ({spread})." if self.target == "these classes" else f", which holds for new classes ({spread})."
-        return f"{self.first} is {word} than {self.second}{end}"
+        if self.verdict == "better":
+            return f"{self.first} is better than {self.second} on {self.target} ({spread})."
+        return (
+            f"{self.first} and {self.second}: {self.verdict} on {self.target} ({spread}). The smallest detectable "
+            f"difference is {self.detectable:.2f} points; {self.required}."
+        )
 
 
 def pair_verdicts(scores: Scores) -> list[PairVerdict]:
@@ -67,7 +66,7 @@ def pair_verdict(scores: Scores, found: VarianceComponents, judgement: Judgement
         first=scores.names[c],
         second=scores.names[d],
         target=judgement.target,
-        verdict="better" if judgement.significant[pair] else "not told apart",
+        verdict="better" if judgement.significant[pair] else "no significant difference",
         difference=difference,
         error=100 * float(np.sqrt(judgement.variance[pair])),
         freedom=float(judgement.freedom[pair]),
@@ -75,16 +74,6 @@ def pair_verdict(scores: Scores, found: VarianceComponents, judgement: Judgement
         high=difference + half,
         p=float(judgement.holm[pair]),
         detectable=100 * float(judgement.detectable[pair]),
-        required=describe_required(found, c, d, difference / 100, judgement.target),
+        required=required_sample(found, c, d, difference / 100, judgement.target).describe(found.seeds),
         improvement=probability_of_improvement(scores.per_seed[c], scores.per_seed[d]),
     )
-
-
-def describe_required(found: VarianceComponents, c: int, d: int, difference: float, target: Target) -> str:
-    """How many seeds or classes would tell a difference like the one seen."""
-    need = required_sample(found, c, d, difference, target)
-    if need.seeds is not None and need.seeds > FEW_SEEDS:
-        return f"if the true difference is that small, not even {FEW_SEEDS:,} seeds would tell"
-    if need.seeds is not None and need.seeds <= found.seeds:
-        return f"{need.seeds} seeds tell such a difference four times in five: this was one of the others"
-    return f"if the true difference is the one seen, {need}" if difference else str(need)
