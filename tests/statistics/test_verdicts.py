@@ -65,6 +65,13 @@ def test_seeds_and_classes_wanted():
     assert required_sample(found, 0, 6, 0.2, "unseen classes").seeds is not None
 
 
+def test_no_number_of_classes_is_asked_for_where_the_classes_are_fixed():
+    found = variance_components(tournament(World(), 5, np.random.default_rng(2), fixed_classes=False))
+    tiny = required_sample(found, 0, 6, 1e-5, "these test classes")
+    assert tiny.classes is None
+    assert tiny.describe(5) == "not even 1,000 seeds would detect the observed one"
+
+
 def test_tempting_procedures_fail():
     """A percentile bootstrap over five seeds raises a false alarm in half of all tournaments."""
     assert false_alarms(seed_bootstrap, World(), 5, 100, target="these test classes") > 0.3

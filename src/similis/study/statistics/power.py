@@ -71,7 +71,7 @@ def required_sample(
     while not is_enough(found, high, between, residual, size):
         low, high = high, 2 * high
         if high > MOST_SEEDS:
-            return RequiredSample(None, max(classes, found.class_number + 1))
+            return RequiredSample(None, max(classes, found.class_number + 1)) if between else RequiredSample(high, None)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(found, middle, between, residual, size) else (middle, high)
