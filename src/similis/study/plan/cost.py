@@ -62,23 +62,16 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     split = open_source(first, machine).split
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     choosing = counts["validation"] or counts["test"]
-    jobs = list(final_jobs(plan))
-    samples = 0
-    mining = [mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants]
-    evaluated = trials // len(contestants) * sum(mining)
-    for job in jobs:
-        spec = final_spec(plan, job, {})
-        samples += training_samples(spec, counts, spec.training.epochs, spec.training.epochs)
-        evaluated += spec.training.epochs * choosing + counts["test"] + mined_images(spec, counts)
-    per_trial = training_samples(first, counts, plan.search.epochs, 0)
-    selecting = plan.terms.data.protocol == "default"
+    finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
+    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants)
+    evaluated = [s.training.epochs * choosing + counts["test"] + mined_images(s, counts) for s in finals]
     return PlanCost(
         trials=trials,
-        finals=len(jobs),
-        openings=len(jobs) + (trials if selecting else 0),
-        search_samples=trials * per_trial,
-        final_samples=samples,
-        evaluated=evaluated + trials * plan.search.epochs * choosing,
+        finals=len(finals),
+        openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
+        search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
+        final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
+        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // len(contestants) * mining,
         image_seconds=measure_image_seconds(first, machine),
     )
 
