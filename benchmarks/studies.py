@@ -202,7 +202,9 @@ def extras(place: Path) -> None:
     ]
     print_table("Extras", ["contestant", "R@1 %", "against the loss alone"], rows)
     gained = {label: difference(judged, (name,), (base,))[0] for label, (name, base) in pairs.items()}
-    draw.differences(gained, place / "figure.png", "R@1 gained over the loss alone, points (95 %, new classes)")
+    draw.differences(
+        gained, place / "figure.png", "R@1 gained over the loss alone, points (95 % interval for unseen classes)"
+    )
 
 
 def cars(place: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from similis.study.records import Records
-from similis.study.statistics.fair_table import own_intervals, recall
+from similis.study.statistics.fair_table import class_recall, own_intervals
 from similis.study.statistics.significance import TARGETS, Target
 from similis.study.statistics.variance_components import Scores
 from similis.study.statistics.verdicts import PairVerdict
@@ -30,13 +30,13 @@ def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
 def scores_of(found: Mapping[Key, Sequence[Record]]) -> Scores:
     """Per-class recall of every cell and of the seeds that all cells have."""
     seeds = sorted(set.intersection(*({r["seed"] for r in rows} for rows in found.values())))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
     sizes = np.array(next(iter(found.values()))[0]["per_class"]["queries"], dtype=float)
     return Scores(tuple(" ".join(key) for key in found), values, sizes)
 
 
 def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, float]]:
-    """Mean and half of the 95 % interval on new classes of every cell, in per cent."""
+    """Mean and half of the 95 % interval for unseen classes of every cell, in per cent."""
     scores = scores_of(found)
     far = own_intervals(scores)[1]
     return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
@@ -46,19 +46,19 @@ def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
     """The difference of two cells on both targets, corrected for all pairs of the study."""
     words = []
     for target in TARGETS:
-        (points, half), told_apart = difference(judged, one, other, target)
-        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if told_apart else ", not told apart"))
+        (points, half), significant = difference(judged, one, other, target)
+        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if significant else ", not significant"))
     return "; ".join(words)
 
 
 def difference(
-    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "new classes"
+    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "unseen classes"
 ) -> tuple[tuple[float, float], bool]:
-    """One minus other in points with half of its simultaneous interval, and whether they are told apart."""
+    """One minus other in points with half of its simultaneous interval, and whether it is significant."""
     a, b = " ".join(one), " ".join(other)
     pair = next(p for p in judged if p.target == target and {p.first, p.second} == {a, b})
     points = pair.difference if pair.first == a else -pair.difference
-    return (points, (pair.high - pair.low) / 2), pair.verdict != "not told apart"
+    return (points, (pair.high - pair.low) / 2), pair.verdict == "better"
 
 
 def shown(pair: tuple[float, float]) -> str:

@@ -34,13 +34,13 @@ def small(folder: str) -> None:
 
 def tournament(folder: Path) -> None:
     """Tasks of Ray leave the records of the local engine."""
-    from similis.study.executor import Hands
+    from similis.study.executor import Executor
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
     made, done = plan(search={"trials": 2, "epochs": 1}, seeds=[0]), []
     here = run_tournament(made, folder / "here")
-    there = run_tournament(made, folder / "there", hands=Hands(2, on_ray=True, finished=done.append))
+    there = run_tournament(made, folder / "there", executor=Executor(2, on_ray=True, on_finished=done.append))
     assert without_cost(there.path) == without_cost(here.path)
     assert len(done) == 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from similis.figures.contact_sheet import FRAME, GAP, QUERY, RIGHT, WIDE, WRONG, Tile, draw_sheet, fitted
+from similis.figures.contact_sheet import FRAME, GAP, QUERY, RIGHT, WIDE, WRONG, Tile, draw_sheet, fit_square
 from similis.values import UserError
 
 GREY = np.full((6, 6, 3), 128, dtype=np.uint8)
@@ -37,7 +37,7 @@ def test_captions_say_right_and_wrong_in_signs_too_and_are_cut():
 
 def test_images_keep_their_shape_on_white():
     wide = np.zeros((10, 40, 3), dtype=np.uint8)
-    out = fitted(wide, 20)
+    out = fit_square(wide, 20)
     dark = (out == 0).all(2)
     assert dark.sum() == 5 * 20
     assert dark[7:12].all()

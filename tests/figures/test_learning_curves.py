@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from similis.figures.learning_curves import curves_of, draw_curves, running_mean
+from similis.figures.learning_curves import draw_curves, read_curves, running_mean
 from similis.values import DataError
 
 RECORDS = [
@@ -17,14 +17,14 @@ RECORDS = [
 
 
 def test_lines_of_the_metrics_become_one_curve_for_each_stage():
-    select, refit = curves_of(RECORDS)
+    select, refit = read_curves(RECORDS)
     assert (select.steps, select.losses) == ((1, 2, 3, 4), (9.0, 8.0, 7.0, 6.0))
     assert (select.epochs, select.recalls) == ((1, 2), (0.5, 0.25))
     assert (refit.stage, refit.steps, refit.recalls) == ("refit", (1, 2, 3), ())
 
 
 def test_the_picture_draws_loss_over_epochs_and_marks_the_chosen_one():
-    figure = draw_curves(curves_of(RECORDS), chosen=1, measured_on="validation classes", title="a run")
+    figure = draw_curves(read_curves(RECORDS), chosen=1, measured_on="validation classes", title="a run")
     above, below = figure.axes
     assert above.lines[0].get_xdata().tolist() == [0.5, 1.0, 1.5, 2.0]  # two steps make an epoch
     assert above.lines[0].get_ydata().tolist() == [9.0, 8.0, 7.0, 6.0]
@@ -36,12 +36,12 @@ def test_the_picture_draws_loss_over_epochs_and_marks_the_chosen_one():
 
 def test_without_validation_only_the_loss_is_drawn():
     records = [r for r in RECORDS if "recall@1" not in r]
-    assert len(draw_curves(curves_of(records), chosen=2, measured_on="").axes) == 1
+    assert len(draw_curves(read_curves(records), chosen=2, measured_on="").axes) == 1
 
 
 def test_nothing_to_draw_is_an_error():
     with pytest.raises(DataError, match="no step"):
-        draw_curves(curves_of([]), chosen=0, measured_on="")
+        draw_curves(read_curves([]), chosen=0, measured_on="")
 
 
 def test_running_mean_is_shorter_at_the_beginning():

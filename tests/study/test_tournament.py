@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from similis.cli.tournament import told
-from similis.study.executor import Hands
-from similis.study.file_lock import exclusive
+from similis.cli.tournament import print_record
+from similis.study.executor import Executor
+from similis.study.file_lock import hold_lock
 from similis.study.plan.cost import plan_cost
 from similis.study.report.page import write_report
 from similis.study.tournament import add_contestants, add_results, run_tournament
@@ -164,7 +164,7 @@ def test_a_plan_that_was_begun_keeps_its_terms(copy):
 
 def test_two_drivers_are_refused(done):
     made, folder = done
-    with exclusive(folder.path / "driver.lock"), pytest.raises(UserError, match="another process runs the tournament"):
+    with hold_lock(folder.path / "driver.lock"), pytest.raises(UserError, match="another process runs the tournament"):
         run_tournament(made, folder.path)
 
 
@@ -206,7 +206,7 @@ WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float hol
 def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
     made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1})
     with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-seed0"):
-        run_tournament(made, tmp_path / "wild", hands=Hands(workers, finished=told))
+        run_tournament(made, tmp_path / "wild", executor=Executor(workers, on_finished=print_record))
     folder = TournamentFolder(tmp_path / "wild")
     assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
     assert "lost  final-main-equal_samples-normface-seed1" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from similis.data.images import prepare
 from similis.data.manifest import Manifest
 from similis.figures.contact_sheet import Pixels, Tile, draw_sheet
 from similis.figures.embedding_map import draw_map
-from similis.figures.learning_curves import curves_of, draw_curves
+from similis.figures.learning_curves import draw_curves, read_curves
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.result import RunResult
@@ -46,7 +46,7 @@ def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
 def draw_run_curves(result: RunResult, path: Path, name: str) -> None:
     """Loss of all stages, recall of the classes that chose."""
     words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
-    curves = curves_of(RunFolder(result.folder).records())
+    curves = read_curves(RunFolder(result.folder).records())
     draw_curves(curves, chosen=result.epochs, measured_on=words, title=name).savefig(path)
 
 

@@ -62,7 +62,7 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
             top = head + line * (cell + LINE + GAP)
             left = GAP + column * (cell + GAP) + (WIDE if column else 0)
             paste(paper, tile, top, left, side)
-            caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
+            draw_caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
     axes.imshow(paper, interpolation="nearest", extent=(0, width, height, 0))
     if title:
         shrink_to_fit(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
@@ -73,7 +73,7 @@ def paste(paper: Pixels, tile: Tile, top: int, left: int, side: int) -> None:
     """Frame and image into the paper."""
     cell = side + 2 * FRAME
     paper[top : top + cell, left : left + cell] = colour_of(tile)
-    paper[top + FRAME : top + FRAME + side, left + FRAME : left + FRAME + side] = fitted(tile.image, side)
+    paper[top + FRAME : top + FRAME + side, left + FRAME : left + FRAME + side] = fit_square(tile.image, side)
 
 
 def colour_of(tile: Tile) -> tuple[int, int, int]:
@@ -81,7 +81,7 @@ def colour_of(tile: Tile) -> tuple[int, int, int]:
     return QUERY if tile.right is None else RIGHT if tile.right else WRONG
 
 
-def caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> None:
+def draw_caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> None:
     """Lines below a tile, cut where the next tile begins; right and wrong are marked without colour too."""
     mark = "" if tile.right is None else "✓ " if tile.right else "✗ "
     lines = [shorten(line, width // 6) for line in (mark + tile.caption).splitlines()]
@@ -89,11 +89,11 @@ def caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> N
     axes.text(*place, "\n".join(lines), ha="center", va="top", fontsize=6.5, color=colour, linespacing=1.15)
 
 
-def fitted(image: Pixels, side: int) -> Pixels:
+def fit_square(image: Pixels, side: int) -> Pixels:
     """The image scaled into a white square, by averaging when it shrinks.
 
     Example:
-        >>> fitted(np.zeros((2, 4, 3), dtype=np.uint8), 8)[:, 0, 0].tolist()
+        >>> fit_square(np.zeros((2, 4, 3), dtype=np.uint8), 8)[:, 0, 0].tolist()
         [255, 255, 0, 0, 0, 0, 255, 255]
     """
     import torch

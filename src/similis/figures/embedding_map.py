@@ -14,7 +14,7 @@ from similis.values import UserError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = ("o", "s", "^")  # with six colours: eighteen classes that can be told apart
+MARKS = ("o", "s", "^")  # with six colours: eighteen distinct classes
 MOST = len(COLOURS) * 2
 
 

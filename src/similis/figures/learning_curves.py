@@ -27,13 +27,13 @@ class Curve:
     recalls: tuple[float, ...]
 
 
-def curves_of(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
+def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """The stages in the lines of a run's metrics, in the order in which they ran.
 
     Example:
         >>> lines = [{"stage": "select", "step": 1, "loss": 2.0}, {"stage": "select", "step": 1, "epoch": 1,
         ...     "recall@1": 0.5}]
-        >>> curves_of(lines)
+        >>> read_curves(lines)
         [Curve(stage='select', steps=(1,), losses=(2.0,), epochs=(1,), recalls=(0.5,))]
     """
     kept = list(records)
@@ -54,7 +54,7 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     """Loss above, R@1 below, both over epochs.
 
     Args:
-        curves: one for each stage, see :func:`curves_of`.
+        curves: one for each stage, see :func:`read_curves`.
         chosen: the epoch that was chosen; marked.
         measured_on: the classes that the recall is of, in words.
         title: above the picture.

@@ -16,12 +16,12 @@ DASHES = ("-", "--", ":", "-.")
 RECALL = "R@1 on the test classes, %"
 
 
-def style(number: int) -> tuple[str, str, str]:
+def line_style(number: int) -> tuple[str, str, str]:
     """Colour, marker and dash of the n-th line; marker and dash differ for black-and-white print."""
     return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)], DASHES[number // len(COLOURS) % len(DASHES)]
 
 
-def recall_by_loss(rows: Sequence[tuple[str, float, float, float, Sequence[float]]], title: str) -> Figure:
+def draw_recall_by_loss(rows: Sequence[tuple[str, float, float, float, Sequence[float]]], title: str) -> Figure:
     """One line for each loss: every seed, the mean, both intervals; best on top.
 
     Args:
@@ -47,7 +47,7 @@ def recall_by_loss(rows: Sequence[tuple[str, float, float, float, Sequence[float
     return figure
 
 
-def recall_by(lines: Mapping[str, Mapping[str, float]], title: str, axis: str) -> Figure:
+def draw_recall_lines(lines: Mapping[str, Mapping[str, float]], title: str, axis: str) -> Figure:
     """A line for each loss over embedding sizes or networks.
 
     Args:
@@ -63,7 +63,7 @@ def recall_by(lines: Mapping[str, Mapping[str, float]], title: str, axis: str) -
     return place_legend(figure, axes)
 
 
-def learning_curves(curves: Mapping[str, Sequence[float]], title: str) -> Figure:
+def draw_learning_curves(curves: Mapping[str, Sequence[float]], title: str) -> Figure:
     """Validation R@1 after every epoch, mean over seeds.
 
     Args:
@@ -77,7 +77,7 @@ def learning_curves(curves: Mapping[str, Sequence[float]], title: str) -> Figure
     return place_legend(figure, axes)
 
 
-def cost_and_quality(rows: Sequence[tuple[str, float, float]], title: str) -> Figure:
+def draw_cost(rows: Sequence[tuple[str, float, float]], title: str) -> Figure:
     """Recall against the time of a run.
 
     Args:
@@ -90,7 +90,7 @@ def cost_and_quality(rows: Sequence[tuple[str, float, float]], title: str) -> Fi
     return place_legend(figure, axes)
 
 
-def class_wins(rows: Sequence[tuple[str, float, object]], title: str, axis: str) -> Figure:
+def draw_class_wins(rows: Sequence[tuple[str, float, object]], title: str, axis: str) -> Figure:
     """Classes on which two losses differ most, each with a photo.
 
     Args:
@@ -130,7 +130,7 @@ def new_axes(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 def draw_line(axes: Axes, number: int, name: str, x: Sequence[float], y: Sequence[float]) -> None:
     """The n-th line in its own style."""
-    colour, marker, dash = style(number)
+    colour, marker, dash = line_style(number)
     axes.plot(x, y, color=colour, marker=marker, linestyle=dash, label=name)
 
 

@@ -1,4 +1,4 @@
-"""Who does the work of a tournament."""
+"""Where the work of a tournament is done: here or on Ray."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from similis.study.records import Record
 
 
 @dataclass(frozen=True)
-class Hands:
-    """Who works: processes of this machine, or tasks of a Ray cluster. It changes no number.
+class Executor:
+    """Processes of this machine, or tasks of a Ray cluster; the choice changes no number.
 
     Attributes:
-        workers: how many at a time; None: one here, on Ray as many as it has room for.
-        on_ray: as tasks of Ray.
+        workers: how many at a time; None for one here, or as many as Ray has resources for.
+        on_ray: whether to use Ray.
         address: of an existing cluster; None for one on this machine.
         share: what one task takes of the cluster.
         retries: how often a task may lose its worker.
-        finished: called with each record as soon as it is there.
+        on_finished: called with each record as soon as it is there.
     """
 
     workers: int | None = None
@@ -28,15 +28,15 @@ class Hands:
     address: str | None = None
     share: ray.Share = field(default_factory=ray.Share)
     retries: int = 10
-    finished: Callable[[Record], None] | None = None
+    on_finished: Callable[[Record], None] | None = None
 
     def map(self, function: Callable[[Any], Record], items: Iterable[Any]) -> list[Record]:
         """The records of all items, in their order."""
         if not self.on_ray:
             return local.map(
-                function, items, workers=1 if self.workers is None else self.workers, finished=self.finished
+                function, items, workers=1 if self.workers is None else self.workers, finished=self.on_finished
             )
         ray.connect(self.address)
         return ray.map(
-            function, items, workers=self.workers, share=self.share, retries=self.retries, finished=self.finished
+            function, items, workers=self.workers, share=self.share, retries=self.retries, finished=self.on_finished
         )

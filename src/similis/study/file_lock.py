@@ -12,8 +12,8 @@ from similis.values import UserError
 
 
 @contextmanager
-def exclusive(path: Path, *, busy: str | None = None) -> Iterator[None]:
-    """Hold a file's lock for a while; with ``busy``, do not wait but refuse with that sentence."""
+def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
+    """Hold a file's lock; with ``busy``, raise an error with that message instead of waiting."""
     path.parent.mkdir(parents=True, exist_ok=True)
     held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -35,7 +35,7 @@ class KernelLock:
 
     def acquire(self) -> bool:
         """Wait for the lock."""
-        self._held.enter_context(exclusive(self.path))
+        self._held.enter_context(hold_lock(self.path))
         return True
 
     def release(self) -> None:
@@ -43,7 +43,7 @@ class KernelLock:
         self._held.close()
 
 
-def whole_lines(path: Path) -> None:
+def drop_partial_line(path: Path) -> None:
     """Drop a last line that a crash cut short."""
     if not path.exists():
         return

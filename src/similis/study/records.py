@@ -60,20 +60,9 @@ class Meter(Silence):
 
 def result_record(result: RunResult) -> Record:
     """What a report needs of a run; counts of hits instead of every query's score."""
-    return {
-        "address": result.address,
-        "spec": result.spec.model_dump(mode="json"),
-        "facts": dict(result.facts),
-        "epochs": result.epochs,
-        "trained_on": result.trained_on,
-        "selected_on": result.selected_on,
-        "validation": dict(result.validation),
-        "history": list(result.history),
-        "test": dict(result.test),
-        "excluded": result.excluded,
-        "samples": training_samples(result.spec, result.facts["images"], len(result.history), result.epochs),
-        "per_class": per_class(result.scores()),
-    }
+    kept = {key: value for key, value in result.to_json().items() if key not in ("whole", "cost")}
+    samples = training_samples(result.spec, result.facts["images"], len(result.history), result.epochs)
+    return kept | {"samples": samples, "per_class": per_class(result.scores())}
 
 
 def per_class(scores: Mapping[str, Tensor]) -> dict[str, list[int]]:

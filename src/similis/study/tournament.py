@@ -1,4 +1,4 @@
-"""Run a tournament: search every contestant, then the final runs; a second call goes on where the first stopped."""
+"""Run a tournament: search every contestant, then the final runs; a second call continues where the first stopped."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from similis.run.run import run
-from similis.study.executor import Hands
-from similis.study.file_lock import exclusive
+from similis.study.executor import Executor
+from similis.study.file_lock import hold_lock
 from similis.study.plan.equal_terms import EqualTerms, held_terms
-from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
+from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants
 from similis.study.plan.plan_file import parse_plan, plan_text
 from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, result_record
@@ -28,35 +28,35 @@ def run_tournament(
     workers: int | None = None,
     only: str | None = None,
     data_root: str | None = None,
-    hands: Hands | None = None,
+    executor: Executor | None = None,
 ) -> TournamentFolder:
-    """Everything that a plan asks for and that is not done yet.
+    """Run everything that a plan asks for and that is not done yet.
 
-    Searches of different contestants go side by side, each is sequential; then the final runs. Killed
-    at any moment and called again, it ends with the same records.
+    Searches of different contestants run in parallel, the trials of one in sequence; then the final runs. Killed at
+    any moment and called again, a tournament ends with the same records.
 
     Args:
         plan: what to run.
         path: the tournament's folder; a plan begun there may only gain contestants.
-        workers: processes of this machine; 1 if neither they nor hands are given.
+        workers: processes of this machine; 1 if neither they nor executor are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
-        hands: who works, in place of workers.
+        executor: who works, in place of workers.
     """
-    hands = hands or Hands(workers)
-    if hands.on_ray:  # as places are called on every node
+    executor = executor or Executor(workers)
+    if executor.on_ray:  # as places are called on every node
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
     folder = TournamentFolder(path, data_root)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
-    with exclusive(path / "driver.lock", busy=busy):
-        begin(plan, folder)
-        titles = [each.title for each in searched(plan) if only in (None, each.title)]
-        hands.map(Search(folder), titles)
+    with hold_lock(path / "driver.lock", busy=busy):
+        write_plan(plan, folder)
+        titles = [each.title for each in participants(plan) if only in (None, each.title)]
+        executor.map(SearchWork(folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        lost = [record for record in hands.map(Final(folder), waiting) if "lost" in record]
+        lost = [record for record in executor.map(FinalWork(folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
             f"{len(lost)} of {len(waiting)} final runs diverged, the others are done: "
@@ -66,8 +66,8 @@ def run_tournament(
     return folder
 
 
-def begin(plan: Plan, folder: TournamentFolder) -> None:
-    """Write the plan down; one that is there must be the same but for more contestants, seeds or arenas."""
+def write_plan(plan: Plan, folder: TournamentFolder) -> None:
+    """Write the plan; an earlier one may only gain contestants, seeds or arenas."""
     file = folder.path / "plan.yaml"
     if file.exists():
         grown = folder.plan().model_dump(mode="json")
@@ -86,8 +86,8 @@ def begin(plan: Plan, folder: TournamentFolder) -> None:
 
 
 @dataclass(frozen=True)
-class Search:
-    """The search of one contestant, as work for a process."""
+class SearchWork:
+    """The search of one contestant, as a picklable function of its title."""
 
     folder: TournamentFolder
 
@@ -95,13 +95,13 @@ class Search:
         """Search it."""
         plan = self.folder.plan()
         set_threads(plan)
-        with exclusive(self.folder.path / "locks" / f"search-{title}"):
+        with hold_lock(self.folder.path / "locks" / f"search-{title}"):
             return search_contestant(plan, plan.contestant(title), self.folder)
 
 
 @dataclass(frozen=True)
-class Final:
-    """One final run, as work for a process."""
+class FinalWork:
+    """One final run, as a picklable function of its job."""
 
     folder: TournamentFolder
 
@@ -109,7 +109,7 @@ class Final:
         """Run it; the opening of the test split is noted before it can happen. One that diverges leaves no record."""
         plan, folder = self.folder.plan(), self.folder
         set_threads(plan)
-        with exclusive(self.folder.path / "locks" / job.name):
+        with hold_lock(self.folder.path / "locks" / job.name):
             known = folder.records.read(job.name)
             if known is not None:
                 return known
@@ -142,7 +142,7 @@ class Final:
 
 
 def set_threads(plan: Plan) -> None:
-    """Sums depend on how many threads share them, so the plan says how many."""
+    """Set the number of threads from the plan, because sums depend on it."""
     import torch
 
     torch.set_num_threads(plan.threads)
@@ -157,7 +157,7 @@ def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) 
 
 
 def add_results(path: Path, other: Path) -> list[str]:
-    """Take the finished results of another tournament in; refused by the field that is not equal.
+    """Take in the finished results of another tournament; raises for the first unequal field.
 
     Returns:
         The names of the contestants that came.
@@ -184,5 +184,5 @@ def add_results(path: Path, other: Path) -> list[str]:
                 entry = entries[record["name"]]
                 folder.ledger.note(entry["model"], why=entry["why"], contestant=entry["contestant"])
             folder.records.write(record["name"], {k: v for k, v in record.items() if k != "name"})
-    begin(grown, folder)
+    write_plan(grown, folder)
     return sorted(names)

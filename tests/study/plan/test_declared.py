@@ -1,4 +1,4 @@
-"""Extras of a contestant: declared in the plan, part of its title, told in the report; undeclared they are refused."""
+"""Extras of a contestant: declared in the plan, part of its title, shown in the report; undeclared they raise."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from similis.registry import Range
-from similis.study.plan.cost import plan_cost, span
+from similis.study.plan.cost import format_duration, plan_cost
 from similis.study.plan.jobs import final_jobs, final_spec, first_settings, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Contestant, SearchPlan
-from similis.study.plan.search_space import space_of
+from similis.study.plan.search_space import search_space
 from similis.values import UserError
 from tests.study.small import plan, values
 
@@ -110,7 +110,7 @@ def test_cost_is_known_beforehand():
     assert (cost.search_samples, cost.final_samples) == (6 * 2 * 20, 4 * 2 * 20)
     assert cost.evaluated == 4 * (2 * 12 + 48) + 6 * 2 * 12
     assert cost.seconds > 0
-    assert span(200) == "3 min"
+    assert format_duration(200) == "3 min"
 
 
 def test_selection_on_test_counts_as_openings():
@@ -128,7 +128,7 @@ def test_an_arena_changes_data_and_training_for_all_of_its_contestants():
 
 def test_a_search_of_rates_begins_where_the_contestant_says():
     own, preset = Contestant(loss="proxy_nca_pp", loss_multiplier=50.0), Contestant(loss="proxy_nca_pp")
-    assert space_of(own, SearchPlan())["loss_multiplier"] == Range(5.0, 500.0, log=True)
+    assert search_space(own, SearchPlan())["loss_multiplier"] == Range(5.0, 500.0, log=True)
     assert first_settings(own, {"loss_multiplier": 0})["loss_multiplier"] == 50.0
     made = plan(contestants=[own.model_dump()])
     assert trial_spec(made, made.contestants[0], {}, 0).training.loss_multiplier == 50.0

@@ -9,8 +9,8 @@ import torch
 from similis.objective.module import loss
 from similis.registry import Range, losses
 from similis.study.plan.schema import Contestant, SearchPlan
-from similis.study.plan.search_space import RATE, TABLE15, grid, space_of
-from similis.study.search.trial_sampler import build_sampler, nearest
+from similis.study.plan.search_space import RATE, TABLE15, grid, search_space
+from similis.study.search.trial_sampler import build_sampler, nearest_grid_value
 from tests.study.statistics.thesis import NAMES, lines_of
 
 
@@ -20,7 +20,7 @@ def distribution(kind: Range) -> optuna.distributions.FloatDistribution:
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
 def test_every_loss_has_a_space_of_its_own_options(entry):
-    space = space_of(Contestant(loss=entry.name), SearchPlan())
+    space = search_space(Contestant(loss=entry.name), SearchPlan())
     assert set(space) - {RATE} <= set(entry.options)
     assert (RATE in space) == bool(entry.learns)
     for kind in space.values():
@@ -49,7 +49,7 @@ def test_table_15_has_the_ranges_and_steps_of_the_thesis():
 
 
 def test_options_of_the_plan_are_not_searched():
-    assert list(space_of(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == []
+    assert list(search_space(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == []
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_draws_depend_on_seed_number_and_name_only():
 
 
 def test_nearest_value_of_a_grid():
-    assert nearest(0.26, distribution(Range(0.0, 1.0, step=0.1))) == pytest.approx(0.3)
-    assert nearest(1000.0, distribution(Range(2.0, 100.0, step=2.0))) == 100.0
+    assert nearest_grid_value(0.26, distribution(Range(0.0, 1.0, step=0.1))) == pytest.approx(0.3)
+    assert nearest_grid_value(1000.0, distribution(Range(2.0, 100.0, step=2.0))) == 100.0

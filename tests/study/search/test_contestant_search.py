@@ -13,9 +13,9 @@ import pytest
 
 from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
-from similis.study.search.contestant_search import PrunedError, Reporter, search_contestant
+from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
 from similis.study.search.trial_storage import open_storage
-from similis.study.search.trials import open_study, resumed
+from similis.study.search.trials import open_study, resume_trial
 from similis.study.tournament_folder import TournamentFolder
 from tests.study.small import plan, values, without_cost
 
@@ -64,22 +64,22 @@ def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
     trial = first.ask()
     value = trial.suggest_float("margin", 0.0, 1.0, step=0.1)
     again = open_study("x", plan().search, journal, space={}, base={})
-    found = resumed(again, 0)
+    found = resume_trial(again, 0)
     assert found.number == 0
     assert found.suggest_float("margin", 0.0, 1.0, step=0.1) == value
-    assert resumed(again, 1) is None
+    assert resume_trial(again, 1) is None
     assert len(again.trials) == 1
 
 
 def test_an_epoch_is_reported_once():
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.3))
     trial = study.ask()
-    reporter = Reporter(trial, plan().search)
+    reporter = TrialReporter(trial, plan().search)
     reporter.validated(1, 0.5, 0.5)
     reporter.validated(1, 0.5, 0.5)  # a second report of the same epoch would be a warning, hence an error here
     with pytest.raises(PrunedError):
         reporter.validated(2, 0.1, 0.5)
-    Reporter(trial, plan(search={"pruning": False}).search).validated(3, 0.0, 0.5)
+    TrialReporter(trial, plan(search={"pruning": False}).search).validated(3, 0.0, 0.5)
 
 
 def folded(curves: list[list[float]], study) -> list[int | None]:
@@ -87,7 +87,7 @@ def folded(curves: list[list[float]], study) -> list[int | None]:
     ends: list[int | None] = []
     for curve in curves:
         trial = study.ask()
-        reporter = Reporter(trial, plan(search={"epochs": 2, "startup": 2}).search, 3)
+        reporter = TrialReporter(trial, plan(search={"epochs": 2, "startup": 2}).search, 3)
         try:
             for step, value in enumerate(curve):
                 fold = curve[step // 2 * 2 : step + 1]

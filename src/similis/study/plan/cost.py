@@ -1,4 +1,4 @@
-"""What a plan will cost, said before it is paid."""
+"""What a plan will cost, before anything runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from similis.run.machine import Machine
 from similis.run.parts import build_model, open_source
 from similis.run.spec import RunSpec
-from similis.study.plan.jobs import final_jobs, final_spec, searched, trial_spec
+from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
 
 
@@ -21,7 +21,7 @@ class PlanCost:
     Attributes:
         trials: runs of the search, of full length.
         finals: final runs.
-        openings: how often models look at the test split.
+        openings: how often models open the test split.
         search_samples, final_samples: images that pass through the network in training.
         evaluated: images embedded for validation, test and offline mining.
         image_seconds: measured seconds of one training image, with one thread.
@@ -37,7 +37,7 @@ class PlanCost:
 
     @property
     def seconds(self) -> float:
-        """On one process; an image that is only embedded counts a third of one that is learned from."""
+        """Estimate for one process; embedding an image counts a third of training on it."""
         return (self.search_samples + self.final_samples + self.evaluated / 3) * self.image_seconds
 
 
@@ -56,30 +56,23 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         (6, 4, 4, 60)
     """
     machine = Machine(data_root=data_root)
-    contestants = searched(plan)
+    contestants = participants(plan)
     trials = len(contestants) * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
     split = open_source(first, machine).split
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     choosing = counts["validation"] or counts["test"]
-    jobs = list(final_jobs(plan))
-    samples = 0
-    mining = [mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants]
-    evaluated = trials // len(contestants) * sum(mining)
-    for job in jobs:
-        spec = final_spec(plan, job, {})
-        samples += training_samples(spec, counts, spec.training.epochs, spec.training.epochs)
-        evaluated += spec.training.epochs * choosing + counts["test"] + mined_images(spec, counts)
-    per_trial = training_samples(first, counts, plan.search.epochs, 0)
-    selecting = plan.terms.data.protocol == "default"
+    finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
+    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants)
+    evaluated = [s.training.epochs * choosing + counts["test"] + mined_images(s, counts) for s in finals]
     return PlanCost(
         trials=trials,
-        finals=len(jobs),
-        openings=len(jobs) + (trials if selecting else 0),
-        search_samples=trials * per_trial,
-        final_samples=samples,
-        evaluated=evaluated + trials * plan.search.epochs * choosing,
-        image_seconds=timed(first, machine),
+        finals=len(finals),
+        openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
+        search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
+        final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
+        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // len(contestants) * mining,
+        image_seconds=measure_image_seconds(first, machine),
     )
 
 
@@ -109,7 +102,7 @@ def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
     return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
 
 
-def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
+def measure_image_seconds(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
     """Seconds of one image, forward and backward through the network, the best of a few batches."""
     import torch
 
@@ -129,7 +122,7 @@ def timed(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
     return best / len(images)
 
 
-def described(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
+def describe_cost(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
     """The cost as lines of a table."""
     return [
         ("search runs", f"{cost.trials}"),
@@ -139,15 +132,15 @@ def described(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
         ("training images, finals (at most)", f"{cost.final_samples:,}"),
         ("images embedded to validate, test and mine", f"{cost.evaluated:,}"),
         ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread (network alone)"),
-        (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {span(cost.seconds / workers)}"),
+        (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {format_duration(cost.seconds / workers)}"),
     ]
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time in words.
 
     Example:
-        >>> span(7), span(3000), span(9000)
+        >>> format_duration(7), format_duration(3000), format_duration(9000)
         ('7 s', '50 min', '2.5 h')
     """
     if seconds < 90:

@@ -28,7 +28,7 @@ _LEAVES = {"objective.options", "model.options"}
 
 
 class UnequalTermsError(UserError):
-    """Results under unequal terms were to be placed in one table."""
+    """Results under unequal terms cannot share a table."""
 
     def __init__(self, field: str, first: tuple[str, Any], second: tuple[str, Any]) -> None:
         self.field = field
@@ -38,12 +38,12 @@ class UnequalTermsError(UserError):
         )
 
 
-def flat(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_spec(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted names and values of a specification."""
     for key, value in spec.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and name not in _LEAVES:
-            yield from flat(value, f"{name}.")
+            yield from flatten_spec(value, f"{name}.")
         else:
             yield name, value
 
@@ -51,26 +51,26 @@ def flat(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
 def held_terms(
     spec: Mapping[str, Any], facts: Mapping[str, Any], around: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Everything about a result that must be the same for all that stand beside it.
+    """Everything about a result that must be equal for all results of a table.
 
     Args:
         spec: the plain values of its RunSpec.
         facts: what the run found out: fingerprints of data and split, hash of the weights, code version.
         around: what the tournament did around the run: budget and rule of the search, seeds, threads.
     """
-    held = {name: value for name, value in flat(spec) if name not in ALLOWED}
+    held = {name: value for name, value in flatten_spec(spec) if name not in ALLOWED}
     # Weights that are drawn by the seed have a hash for each seed; the rule that draws them is in the specification.
     drawn = held.get("model.weights") is None
     # A split has a fingerprint for each fold; the rule that makes the folds is in the specification.
     folded = held.get("data.protocol") == "cross-validation"
     unheld = ({"weights"} if drawn else set()) | ({"split"} if folded else set())
     held |= {f"facts.{name}": facts.get(name) for name in FACTS if name not in unheld}
-    held |= dict(flat(around or {}))
+    held |= dict(flatten_spec(around or {}))
     return held
 
 
 def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a result that are not those of its terms, because its plan declares them in its title.
+    """Settings in which a result differs from its terms because its plan declares so.
 
     Example:
         >>> spec = {"training": {"sampler": "mined", "epochs": 3}, "seed": 1}
@@ -78,7 +78,7 @@ def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
         {'training.sampler': 'mined'}
     """
     held = record["held"]
-    return {name: value for name, value in flat(record["spec"]) if name in held and held[name] != value}
+    return {name: value for name, value in flatten_spec(record["spec"]) if name in held and held[name] != value}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class EqualTerms:
 
     @classmethod
     def of(cls, results: Sequence[tuple[str, Mapping[str, Any]]]) -> EqualTerms:
-        """The common terms of (name, held terms) of every result; refuses by the first field that differs.
+        """The common terms of (name, held terms) of every result; raises for the first field that differs.
 
         Example:
             >>> EqualTerms.of([("a", {"model.dim": 64}), ("b", {"model.dim": 128})])
@@ -112,7 +112,7 @@ class EqualTerms:
 
 
 def held_field(name: str) -> str | None:
-    """The dotted name of a held setting that was written with or without its section; None if it is none.
+    """The dotted name of a held setting, given with or without its section; None for any other name.
 
     The name of a part inside a section stands for the first of its settings.
 

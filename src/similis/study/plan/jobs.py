@@ -32,7 +32,7 @@ class FinalJob:
 
 
 def final_jobs(plan: Plan) -> Iterator[FinalJob]:
-    """All final runs, seeds outermost: a tournament that is cut short has whole rounds."""
+    """All final runs, seeds outermost, so that an interrupted tournament has complete rounds."""
     for seed in plan.seeds:
         for arena in plan.arenas:
             for length in arena.lengths or plan.lengths:
@@ -41,7 +41,7 @@ def final_jobs(plan: Plan) -> Iterator[FinalJob]:
                         yield FinalJob(contestant.title, arena.name, length, seed, fold)
 
 
-def searched(plan: Plan) -> list[Contestant]:
+def participants(plan: Plan) -> list[Contestant]:
     """Contestants that take part in any arena."""
     taking = {each.title for arena in plan.arenas for each in plan.members(arena)}
     return [each for each in plan.contestants if each.title in taking]
@@ -69,7 +69,7 @@ def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
 
 
 def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) -> dict[str, Any]:
-    """Terms with a contestant's loss, its settings and what it declares put in."""
+    """The terms with a contestant's loss, its settings and its declared extras."""
     values = terms.model_dump(mode="json")
     own = {name: value for name, value in settings.items() if name != RATE}
     values["objective"] = {
@@ -83,9 +83,9 @@ def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) ->
 
 
 def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
-    """The settings by which a final run is compared: what its contestant declares is put back to the terms.
+    """The settings by which a final run is compared: declared extras are reset to the terms.
 
-    A difference that the plan declares stands in the contestant's title; any other one stays, and is refused.
+    Declared extras are part of the contestant's title; any other difference stays and makes the table fail.
     """
     terms = plan.arena_terms(plan.arena(job.arena)).model_dump(mode="json")
     terms["objective"] = ObjectiveSpec().model_dump(mode="json")
@@ -97,7 +97,7 @@ def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
 
 
 def first_settings(contestant: Contestant, names: Mapping[str, object]) -> dict[str, float]:
-    """The values that the first preset gives to what is searched; where it is silent, the loss's defaults."""
+    """The first preset's values of the searched settings; the loss's defaults where the preset sets none."""
     entry = losses.get(contestant.loss)
     preset = entry.presets.get(contestant.start or "")
     given: dict[str, Any] = {**entry.options, **(preset.options if preset else {})}

@@ -1,4 +1,4 @@
-"""Plans from and to files; a setting in the wrong place is refused by its name."""
+"""Read and write plans; errors name the setting that is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from similis.values import UserError
 
 
 def parse_plan(values: Mapping[str, Any]) -> Plan:
-    """A plan from plain values; a setting in the wrong place is refused by its name.
+    """A plan from plain values; an error names the setting that is wrong.
 
     Example:
         >>> plan = parse_plan({"name": "small", "terms": {"data": {"source": "synthetic"}}, "contestants": ["triplet"]})
@@ -29,15 +29,15 @@ def parse_plan(values: Mapping[str, Any]) -> Plan:
         ...
         similis.values.UserError: contestant margin sets model.pooling, which is held equal for all; ...
     """
-    refuse_unequal(values)
+    check_contestants(values)
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
-        raise UserError("; ".join(sentence(item) for item in error.errors())) from None
+        raise UserError("; ".join(explain_error(item) for item in error.errors())) from None
 
 
-def refuse_unequal(values: Mapping[str, Any]) -> None:
-    """A held setting inside a contestant is the unfairness that plans exist to prevent."""
+def check_contestants(values: Mapping[str, Any]) -> None:
+    """Raise if a contestant sets something that is held equal for all."""
     for each in values.get("contestants") or ():
         for key, value in each.items() if isinstance(each, Mapping) else ():
             if key in Contestant.model_fields:
@@ -51,7 +51,7 @@ def refuse_unequal(values: Mapping[str, Any]) -> None:
                     )
 
 
-def sentence(item: Mapping[str, Any]) -> str:
+def explain_error(item: Mapping[str, Any]) -> str:
     """One sentence about one wrong value."""
     place = ".".join(str(key) for key in item["loc"])
     if item["type"] == "extra_forbidden":

@@ -24,16 +24,16 @@ TABLE15: Mapping[str, Mapping[str, Range]] = {
 }
 
 
-def space_of(contestant: Contestant, search: SearchPlan) -> dict[str, Range]:
+def search_space(contestant: Contestant, search: SearchPlan) -> dict[str, Range]:
     """Name -> range of everything that is searched for one contestant.
 
     What the loss learns gets a rate of its own, a factor ten around the declared one. Options that the
     plan sets are not searched. Table 15 has three losses; the others keep the registry's ranges.
 
     Example:
-        >>> sorted(space_of(Contestant(loss="proxy_anchor"), SearchPlan()))
+        >>> sorted(search_space(Contestant(loss="proxy_anchor"), SearchPlan()))
         ['loss_multiplier', 'margin_cos', 'scale']
-        >>> sorted(space_of(Contestant(loss="proxy_anchor"), SearchPlan(space="table15")))
+        >>> sorted(search_space(Contestant(loss="proxy_anchor"), SearchPlan(space="table15")))
         ['margin_cos', 'scale']
     """
     entry = losses.get(contestant.loss)

@@ -36,12 +36,12 @@ def write_report(
         raise UserError(f"no final run is finished in {folder.path}; run the tournament first")
     folder.ledger.check(records)
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    found = tables_of(plan, records)
+    found = fair_tables(plan, records)
     searches, entries = folder.records.all("search"), folder.ledger.entries()
     over, rank_sums = tables.rank_sum_table(found)
     content = {
         "plan": plan,
-        "sections": [section(table, searches, folder if photos else None, out, times=times) for table in found],
+        "sections": [section_content(table, searches, folder if photos else None, out, times=times) for table in found],
         "ranked_over": over,
         "rank_sums": rank_sums,
         "by_condition": pictures.condition_pictures(plan, found, out),
@@ -61,7 +61,7 @@ def write_report(
     return files
 
 
-def tables_of(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
+def fair_tables(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
     """One table for each arena and length that has results, in the order of the plan."""
     rows = {
         (arena.name, length): [r for r in records if (r["arena"], r["length"]) == (arena.name, length)]
@@ -71,7 +71,7 @@ def tables_of(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
     return [fair_table(found) for found in rows.values() if found]
 
 
-def section(
+def section_content(
     table: FairTable, searches: Sequence[dict[str, Any]], folder: TournamentFolder | None, out: Path, *, times: bool
 ) -> dict[str, Any]:
     """What the template shows of one table; example photos come from ``folder``."""
@@ -81,7 +81,7 @@ def section(
     return {
         "table": table,
         "best": table.names[best],
-        "highest": tables.percent(table.scores.means[best]),
+        "highest": tables.format_percent(table.scores.means[best]),
         "results": tables.result_table(table, {record["contestant"]: record for record in searches}),
         "recall": pictures.recall_picture(table, out),
         "counts": {

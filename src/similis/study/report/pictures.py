@@ -12,7 +12,13 @@ import numpy as np
 
 from similis.data.images import prepare, resized
 from similis.data.opening import open_data
-from similis.figures.recall_plots import class_wins, cost_and_quality, learning_curves, recall_by, recall_by_loss
+from similis.figures.recall_plots import (
+    draw_class_wins,
+    draw_cost,
+    draw_learning_curves,
+    draw_recall_by_loss,
+    draw_recall_lines,
+)
 from similis.study.plan.schema import Plan
 from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.tournament_folder import TournamentFolder
@@ -55,7 +61,7 @@ def recall_picture(table: FairTable, out: Path) -> Picture:
         for c in table.order()
     ]
     words = ", ".join(f"{row[0]} {row[1]:.1f}" for row in rows)
-    figure = recall_by_loss(rows, f"Recall by loss: {table.title}")
+    figure = draw_recall_by_loss(rows, f"Recall by loss: {table.title}")
     return save_picture(figure, out, f"recall-{table.arena}-{table.length}", f"Mean R@1 in per cent: {words}")
 
 
@@ -67,7 +73,7 @@ def learning_picture(table: FairTable, out: Path) -> Picture:
         curves[name] = [100 * float(np.mean(values)) for values in zip(*histories, strict=False)]
     words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
     where = "test" if table.selected_on_test else "validation"
-    figure = learning_curves(curves, f"Learning curves ({where} classes): {table.title}")
+    figure = draw_learning_curves(curves, f"Learning curves ({where} classes): {table.title}")
     return save_picture(figure, out, f"learning-{table.arena}-{table.length}", f"R@1 by epoch: {words}")
 
 
@@ -79,7 +85,7 @@ def cost_picture(table: FairTable, out: Path) -> Picture:
         seconds = float(np.mean([cost["seconds"] + cost.get("mining_seconds", 0.0) for cost in costs]))
         rows.append((name, seconds, 100 * float(table.scores.means[c])))
     words = ", ".join(f"{name} {seconds:.0f} s and {recall:.1f} %" for name, seconds, recall in rows)
-    figure = cost_and_quality(rows, f"Cost against quality: {table.title}")
+    figure = draw_cost(rows, f"Cost against quality: {table.title}")
     return save_picture(figure, out, f"cost-{table.arena}-{table.length}", f"Seconds and R@1: {words}")
 
 
@@ -100,7 +106,7 @@ def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> di
                 lines.setdefault(title, {})[place] = 100 * float(mean)
         shown = {title: line for title, line in lines.items() if len(line) > 1}
         words = "; ".join(f"{k}: " + ", ".join(f"{p} {v:.1f}" for p, v in line.items()) for k, line in shown.items())
-        figure = recall_by(shown, f"Recall by {name}: {length}", name)
+        figure = draw_recall_lines(shown, f"Recall by {name}: {length}", name)
         found[name] = save_picture(figure, out, f"recall_by_{name}", f"R@1 by {name}. {words}")
     return found
 
@@ -115,7 +121,7 @@ def wins_picture(table: FairTable, folder: TournamentFolder, out: Path) -> Pictu
     number = min(SHOWN_CLASSES, len(order) // 2)
     chosen = [*order[:number], *order[len(order) - number :]]
     rows = [(*name_and_photo(table, folder, int(k)), float(apart[k])) for k in chosen]
-    figure = class_wins(
+    figure = draw_class_wins(
         [(name, points, photo) for name, photo, points in rows],
         f"Per-class wins and losses: {first} against {second}, {table.title}",
         f"points of R@1: right {first} ahead, left {second} ahead",

@@ -36,15 +36,16 @@ def result_table(table: FairTable, searches: Mapping[str, Any]) -> Table:
         middle = interquartile_mean(table.scores.per_seed[c])
         others = [np.mean([run["test"][key] for run in runs]) for key in shown]
         rows.append([
-            table.names[c], percent(table.scores.means[c]), f"± {percent(near[c])}", f"± {percent(far[c])}",
-            *map(percent, [middle, *others]), chosen or f"preset {runs[0]['spec']['objective']['preset']}",
+            table.names[c], format_percent(table.scores.means[c]), f"± {format_percent(near[c])}",
+            f"± {format_percent(far[c])}", *map(format_percent, [middle, *others]),
+            chosen or f"preset {runs[0]['spec']['objective']['preset']}",
         ])  # fmt: skip
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
     metrics = ["interquartile mean over seeds, R@1 %", *(METRICS[key] for key in shown)]
     return Table(["contestant", "R@1 %", *intervals, *metrics, "settings"], rows)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share in per cent, two digits."""
     return f"{100 * share:.2f}"
 
@@ -114,7 +115,7 @@ def time_table(table: FairTable) -> Table:
         mining = [f"{np.mean([run['cost'].get('mining_seconds', 0.0) for run in runs]):.1f}"] if mines else []
         memory = max(run["cost"]["memory_mb"] for run in runs)
         samples = np.mean([run["samples"] for run in runs])
-        recall = percent(table.scores.means[c])
+        recall = format_percent(table.scores.means[c])
         rows.append([table.names[c], f"{seconds:.1f}", *mining, f"{memory:,.0f}", f"{samples:,.0f}", recall])
     spent = ["seconds of training steps", *(["seconds of offline mining"] if mines else [])]
     return Table(["contestant", *spent, "peak memory of its process, MB", "samples", "R@1 %"], rows)
@@ -129,8 +130,9 @@ def search_table(searches: Sequence[Mapping[str, Any]]) -> Table:
         shares = sorted(record["importance"].items(), key=lambda item: -item[1])
         rows.append([
             record["contestant"], f"{record['trials']}" + (f" ({lost} diverged)" if lost else ""),
-            f"{record['pruned']}", f"{record['samples']:,}", percent(record["preset_value"]), percent(record["value"]),
-            f"{gain:+.2f}", ", ".join(f"{key} {100 * share:.0f} %" for key, share in shares) or "–",
+            f"{record['pruned']}", f"{record['samples']:,}", format_percent(record["preset_value"]),
+            format_percent(record["value"]), f"{gain:+.2f}",
+            ", ".join(f"{key} {100 * share:.0f} %" for key, share in shares) or "–",
         ])  # fmt: skip
     columns = ["contestant", "trials", "pruned", "samples", "first preset, R@1 %", "best, R@1 %", "gain", "importance"]
     return Table(columns, rows)
@@ -138,19 +140,21 @@ def search_table(searches: Sequence[Mapping[str, Any]]) -> Table:
 
 def held_table(tables: Sequence[FairTable]) -> Table:
     """Every setting that is equal for all rows of all tables."""
-    return Table(["setting", "value"], [[f"`{key}`", f"`{value}`"] for key, value in sorted(shared(tables).items())])
+    return Table(
+        ["setting", "value"], [[f"`{key}`", f"`{value}`"] for key, value in sorted(shared_terms(tables).items())]
+    )
 
 
-def shared(tables: Sequence[FairTable]) -> dict[str, Any]:
+def shared_terms(tables: Sequence[FairTable]) -> dict[str, Any]:
     """The terms that all tables have in common."""
     return {k: v for k, v in tables[0].terms.held.items() if all(t.terms.held.get(k) == v for t in tables)}
 
 
 def held_by_table(tables: Sequence[FairTable]) -> Table:
     """The terms in which tables differ."""
-    common = shared(tables)
+    common = shared_terms(tables)
     rows = [
-        [f"{t.arena}, {t.length}", settings({k: v for k, v in sorted(t.terms.held.items()) if k not in common})]
+        [f"{t.arena}, {t.length}", format_settings({k: v for k, v in sorted(t.terms.held.items()) if k not in common})]
         for t in tables
     ]
     return Table(["table", "equal inside it"], rows)
@@ -159,7 +163,7 @@ def held_by_table(tables: Sequence[FairTable]) -> Table:
 def declared_table(tables: Sequence[FairTable]) -> Table:
     """In what contestants differ from the terms because the plan says so."""
     declared = {name: declared_differences(runs[0]) for t in tables for name, runs in t.records.items()}
-    rows = [[name, settings(own)] for name, own in declared.items() if own]
+    rows = [[name, format_settings(own)] for name, own in declared.items() if own]
     return Table(["contestant", "differs from the terms in"], rows)
 
 
@@ -170,6 +174,6 @@ def opening_table(entries: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["contestant", "why", "openings"], rows)
 
 
-def settings(values: Mapping[str, Any]) -> str:
+def format_settings(values: Mapping[str, Any]) -> str:
     """Settings in one cell."""
     return ", ".join(f"`{key}` = `{value}`" for key, value in values.items())

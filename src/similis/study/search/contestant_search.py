@@ -10,21 +10,21 @@ from similis.registry import Range
 from similis.run.run import run
 from similis.study.plan.jobs import first_settings, trial_spec
 from similis.study.plan.schema import Contestant, Plan, SearchPlan
-from similis.study.plan.search_space import space_of
+from similis.study.plan.search_space import search_space
 from similis.study.records import Meter, Record, result_record
-from similis.study.search.trials import below_median, importances, open_study, resumed, tell
+from similis.study.search.trials import importances, is_below_median, open_study, resume_trial, tell_result
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
 
-UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # in the place of a trial where the budget is 0
+UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # instead of a trial if the budget is 0
 
 
 class PrunedError(Exception):
-    """A trial is below the median of those before it; its run is left where it stands."""
+    """A trial is below the median of earlier trials; its run stops."""
 
 
 @dataclass(frozen=True)
-class Case:
+class SearchTask:
     """Whose settings are searched, under which plan, and where records and runs are kept."""
 
     plan: Plan
@@ -37,12 +37,11 @@ class Case:
         return self.contestant.title
 
 
-class Reporter(Meter):
-    """Tells Optuna the validation R@1 after every epoch, once, and stops a run that is to be pruned.
+class TrialReporter(Meter):
+    """Reports the validation R@1 of every epoch to Optuna, once, and stops a run that is to be pruned.
 
-    Over several folds, which follow each other, an epoch is reported as the mean of the best values of the folds
-    so far, this one included, and trials are compared where they have seen as many samples: at the same epoch of
-    the same fold.
+    Over several folds, which run one after the other, an epoch's report is the mean of the best values of the folds so
+    far. Trials are compared at the same epoch of the same fold, where they have seen equally many samples.
 
     Args:
         trial: Optuna's; None reports nothing.
@@ -71,44 +70,43 @@ class Reporter(Meter):
         known = self.trial.study.trials[self.trial.number].intermediate_values
         if step not in known:
             self.trial.report(mean, step)
-        if self.search.pruning and self.hopeless(known.get(step, mean), step):
+        if self.search.pruning and self.should_prune(known.get(step, mean), step):
             raise PrunedError
 
-    def hopeless(self, mean: float, step: int) -> bool:
-        """Whether the trial is to be pruned.
+    def should_prune(self, mean: float, step: int) -> bool:
+        """Whether to prune the trial.
 
-        Optuna's rule takes a trial's best report of all, which is that of its easiest folds; over several folds it
-        is therefore the last one that is held against the median of the complete trials.
+        Optuna's rule compares a trial's best report, which over several folds is that of its easiest fold; there, the
+        last report is compared with the median of the complete trials.
         """
         if self.folds == 1:
             return bool(self.trial.should_prune())
-        return below_median(self.trial.study, mean, step, self.search.startup)
+        return is_below_median(self.trial.study, mean, step, self.search.startup)
 
 
 def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
-    """Search one contestant and leave its record: the chosen settings and what they cost.
+    """Search one contestant and write its record: the chosen settings and their cost.
 
-    The first preset is measured first and counts in the budget; the best validation R@1 wins, the
-    preset on a tie. A trial that was running when the process died is run to its end first. With a budget of 0
-    nothing is measured, and the preset is taken.
+    The preset is measured first, within the budget. The best validation R@1 wins, the preset on a tie. After a crash,
+    the interrupted trial is finished first. With a budget of 0 nothing is measured and the preset is chosen.
 
     Args:
         plan: budget, spaces and terms.
         contestant: whose settings.
         folder: where runs and records are kept.
     """
-    case = Case(plan, contestant, folder)
+    case = SearchTask(plan, contestant, folder)
     name = f"search-{case.title}"
     known = folder.records.read(name)
     if known is not None:
         return known
-    space = space_of(contestant, plan.search)
+    space = search_space(contestant, plan.search)
     trials: list[Record] = []
     importance: Mapping[str, float] = {}
     if plan.search.trials:
-        trials = [measured(case, {}, f"trial-{case.title}-preset")]
+        trials = [measure_settings(case, {}, f"trial-{case.title}-preset")]
     if space and plan.search.trials > 1:
-        trials, importance = optimised(case, space, trials[0])
+        trials, importance = run_trials(case, space, trials[0])
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
         "contestant": case.title,
@@ -127,7 +125,7 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
     return folder.records.write(name, record)
 
 
-def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
+def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.title}.journal"
@@ -140,19 +138,21 @@ def optimised(case: Case, space: Mapping[str, Range], begun: Record) -> tuple[li
         name = f"trial-{case.title}-{number:03d}"
         record = records.read(name)
         if record is None:
-            trial = resumed(study, number) or study.ask()
+            trial = resume_trial(study, number) or study.ask()
             settings = {
                 key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
                 for key, kind in space.items()
             }
-            record = measured(case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]])
-        tell(study, number, record)
+            record = measure_settings(
+                case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]]
+            )
+        tell_result(study, number, record)
         done.append(record)
     return done, importances(study, space)
 
 
-def measured(
-    case: Case, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
+def measure_settings(
+    case: SearchTask, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
 ) -> Record:
     """Run one setting over all folds; its record, read if it is there.
 
@@ -167,7 +167,7 @@ def measured(
     known = folder.records.read(name)
     if known is not None:
         return known
-    meter = Reporter(trial, plan.search, len(plan.folds))
+    meter = TrialReporter(trial, plan.search, len(plan.folds))
     specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
         folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
@@ -199,7 +199,7 @@ def trial_outcome(state: str, value: float | None, history: Sequence[float], sam
     }  # fmt: skip
 
 
-def pruned_outcome(meter: Reporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
+def pruned_outcome(meter: TrialReporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
     """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[step] for step in sorted(known)]

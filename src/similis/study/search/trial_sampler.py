@@ -26,7 +26,7 @@ def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[
 class SeededByTrial(RandomSampler):
     """Another sampler, made afresh for every draw with a seed of its own.
 
-    A process that was killed between two parameters of a trial draws the second one as if nothing had been.
+    A process that was killed between two parameters of a trial draws the second one as if it had not been killed.
     """
 
     def __init__(self, search: SearchPlan) -> None:
@@ -70,16 +70,18 @@ class OneAtATime(RandomSampler):
             return value
         order = list(dict.fromkeys(step[0] for step in self.steps))
         if order.index(param_name) > order.index(name):
-            return nearest(self.base[param_name], param_distribution)
+            return nearest_grid_value(self.base[param_name], param_distribution)
         done = [
             t for t in study.get_trials(deepcopy=False) if t.state is TrialState.COMPLETE and t.number < trial.number
         ]
         own = [t for t in done if self.step(t.number)[0] == param_name]
         best = max(own, key=lambda t: (t.value, -t.number), default=None)
-        return nearest(self.base[param_name], param_distribution) if best is None else best.params[param_name]
+        return (
+            nearest_grid_value(self.base[param_name], param_distribution) if best is None else best.params[param_name]
+        )
 
 
-def nearest(value: float, kind: BaseDistribution) -> float:
+def nearest_grid_value(value: float, kind: BaseDistribution) -> float:
     """The value of the distribution's grid that lies nearest."""
     assert isinstance(kind, FloatDistribution)
     inside = min(max(value, kind.low), kind.high)

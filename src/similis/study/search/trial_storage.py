@@ -8,7 +8,7 @@ from typing import Any
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-from similis.study.file_lock import KernelLock, whole_lines
+from similis.study.file_lock import KernelLock, drop_partial_line
 from similis.values import UserError
 
 
@@ -25,6 +25,6 @@ def open_storage(url: str | None, journal: Path) -> BaseStorage:
         except ImportError as error:
             raise UserError(f"the storage {url.partition(':')[0]} needs its driver installed ({error})") from error
     journal.parent.mkdir(parents=True, exist_ok=True)
-    whole_lines(journal)
+    drop_partial_line(journal)
     lock: Any = KernelLock(journal.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
     return JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))

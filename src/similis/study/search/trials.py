@@ -1,4 +1,4 @@
-"""Trials in Optuna: opened, resumed, told, weighed."""
+"""Trials in Optuna: open a study, resume a trial, tell its result, importance of settings."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def open_study(
     )
 
 
-def resumed(study: Any, number: int) -> Any:
-    """The trial of that number if it was begun before, still open or ended; None if it is new."""
+def resume_trial(study: Any, number: int) -> Any:
+    """The trial of that number if it exists, running or ended; None if it is new."""
     known = [trial for trial in study.get_trials(deepcopy=False) if trial.number == number]
     return optuna.trial.Trial(study, known[0]._trial_id) if known else None
 
 
-def tell(study: Any, number: int, record: Record) -> None:
-    """Tell a trial's end, unless it was told before a crash."""
+def tell_result(study: Any, number: int, record: Record) -> None:
+    """Tell Optuna how a trial ended, unless that happened before a crash."""
     if study.get_trials(deepcopy=False)[number].state.is_finished():
         return
     if record["state"] == "pruned":
@@ -55,7 +55,7 @@ def tell(study: Any, number: int, record: Record) -> None:
         study.tell(number, record["value"])
 
 
-def below_median(study: Any, value: float, step: int, startup: int) -> bool:
+def is_below_median(study: Any, value: float, step: int, startup: int) -> bool:
     """Whether a value lies below the median of the complete trials at the same step, once there are enough of them."""
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
     others = [trial.intermediate_values[step] for trial in done if step in trial.intermediate_values]

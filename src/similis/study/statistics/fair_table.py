@@ -1,4 +1,4 @@
-"""A table of results under equal terms: the only form in which results are compared."""
+"""A table of results under equal terms, the only form in which results are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class FairTable:
-    """Final runs of one arena and length; made by :func:`fair_table`, which refuses unequal terms.
+    """Final runs of one arena and length; made by :func:`fair_table`, which raises for unequal terms.
 
     Attributes:
         arena, length: which table this is.
@@ -53,7 +53,7 @@ class FairTable:
 
     @property
     def title(self) -> str:
-        """Arena and length, with a warning if the test classes chose."""
+        """Arena and length, with a warning if the test classes were used for selection."""
         return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
 
     def order(self) -> list[int]:
@@ -77,7 +77,7 @@ def fair_table(records: Sequence[Record]) -> FairTable:
                 f"{name} has {sorted({s for s, _ in have})}; run the tournament to its end before it is judged"
             )
     seeds = tuple(sorted({seed for seed, _ in wanted}))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
     per_class = ordered[0]["per_class"]
     return FairTable(
         arena=ordered[0]["arena"],
@@ -90,14 +90,14 @@ def fair_table(records: Sequence[Record]) -> FairTable:
     )
 
 
-def recall(rows: Sequence[Record], seed: int) -> Floats:
+def class_recall(rows: Sequence[Record], seed: int) -> Floats:
     """Per-class recall (K,) of one seed, the mean over its folds."""
     found = [r["per_class"] for r in rows if r["seed"] == seed]
     return np.asarray(np.mean([np.array(each["hits"]) / np.array(each["queries"]) for each in found], axis=0))
 
 
 def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
-    """Half widths of each loss's own 95 % interval: on these classes and on new classes.
+    """Half widths of each loss's own 95 % interval: for these test classes and for unseen classes.
 
     Classes are shared, so two losses whose intervals overlap may still differ significantly. NaN for a single class
     or seed.

@@ -1,4 +1,4 @@
-"""Other ways of comparing, shown beside the verdicts and labelled as what they are."""
+"""Summaries beside the verdicts: sums of ranks, interquartile means, the probability of improvement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Better, worse, or not told apart: for every pair of losses and both targets, corrected for many."""
+"""Significance of the difference of every pair of losses, for both targets, corrected for many pairs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.study.statistics.variance_components import Components, Floats, Scores, components
+from similis.study.statistics.variance_components import Floats, Scores, VarianceComponents, variance_components
 from similis.values import import_extra
 
-Target = Literal["these classes", "new classes"]
-TARGETS: tuple[Target, ...] = ("these classes", "new classes")
+Target = Literal["these test classes", "unseen classes"]
+TARGETS: tuple[Target, ...] = ("these test classes", "unseen classes")
 LEVEL = 0.05
 POWER = 0.8
 
@@ -22,7 +22,7 @@ class Judgement:
     """All pairs c < d of one target, in the order of :func:`numpy.triu_indices`.
 
     Attributes:
-        target: what is generalised to: other seeds on these classes, or new classes and other seeds.
+        target: what is generalised to: other seeds, or other seeds and other classes.
         first, second: (pairs,) numbers of the two losses.
         difference: (pairs,) first minus second.
         variance: (pairs,) of the difference.
@@ -45,7 +45,7 @@ class Judgement:
     detectable: Floats
 
     @property
-    def told_apart(self) -> NDArray[np.bool_]:
+    def significant(self) -> NDArray[np.bool_]:
         """(pairs,) whether the corrected p is at most 5 %."""
         return self.holm <= LEVEL
 
@@ -53,24 +53,23 @@ class Judgement:
 def judge(scores: Scores, target: Target) -> Judgement:
     """Verdicts for one target.
 
-    ``these classes``: the classes are fixed and seeds are drawn anew. ``new classes``: both are drawn
-    anew; the unqualified word "better" belongs to this one. Seeds of two losses are not paired. The
-    classes share one gallery, so they are not strictly independent; the variance of tuning and of the
-    training set is in neither target.
+    ``these test classes``: the classes are fixed and other seeds are drawn. ``unseen classes``: other classes are
+    drawn, too. Seeds of two losses are not paired. The classes share one gallery, so they are not strictly
+    independent; neither target includes the variance of tuning and of the training set.
 
     Example:
         >>> chance = np.random.default_rng(0)
         >>> y = 0.5 + 0.01 * chance.standard_normal((3, 20, 5)) + np.array([0.1, 0.0, 0.0])[:, None, None]
-        >>> judge(Scores(("a", "b", "c"), y, np.ones(20)), "new classes").told_apart.tolist()
+        >>> judge(Scores(("a", "b", "c"), y, np.ones(20)), "unseen classes").significant.tolist()
         [True, True, False]
     """
-    return judged(components(scores), target)
+    return judge_components(variance_components(scores), target)
 
 
-def judged(found: Components, target: Target) -> Judgement:
+def judge_components(found: VarianceComponents, target: Target) -> Judgement:
     """Verdicts from variance components."""
     first, second = np.triu_indices(found.losses, 1)
-    variance, freedom = variance_of(found, target)
+    variance, freedom = difference_variance(found, target)
     variance, freedom = variance[first, second], freedom[first, second]
     difference = found.difference[first, second]
     error = np.sqrt(variance)
@@ -91,10 +90,10 @@ def judged(found: Components, target: Target) -> Judgement:
     )
 
 
-def variance_of(found: Components, target: Target) -> tuple[Floats, Floats]:
+def difference_variance(found: VarianceComponents, target: Target) -> tuple[Floats, Floats]:
     """Variance of each difference and its degrees of freedom (m, m)."""
     by_seed = found.losses * (found.seeds - 1)
-    if target == "these classes":
+    if target == "these test classes":
         variance = np.maximum(found.seed, found.residual)
         return variance, np.full_like(variance, by_seed)
     variance = np.maximum.reduce(
@@ -115,7 +114,7 @@ def quantiles(losses: int, freedom: Floats) -> tuple[Floats, Floats]:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down correction: the family of sentences is false at most at the level of one.
+    """Holm's step-down correction, which controls the error of the whole family of tests.
 
     Example:
         >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()

@@ -1,4 +1,4 @@
-"""Where a difference between losses may come from: the seeds, the classes, and what is left."""
+"""Variance components of the differences between losses: seeds, classes and residual."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class VarianceComponents:
     """Variances of the differences of all pairs of losses.
 
     Attributes:
@@ -83,7 +83,7 @@ class Components:
     effective_classes: float
 
 
-def components(scores: Scores) -> Components:
+def variance_components(scores: Scores) -> VarianceComponents:
     r"""Variance components of all pairs.
 
     With class weights :math:`w_k`, scores :math:`y_{ckj}`, their means :math:`\bar y_{cj}` over classes:
@@ -100,7 +100,7 @@ def components(scores: Scores) -> Components:
 
     Example:
         >>> y = np.array([[[0.5, 0.7], [0.5, 0.7]], [[0.5, 0.5], [0.5, 0.5]]])
-        >>> found = components(Scores(("a", "b"), y, np.ones(2)))
+        >>> found = variance_components(Scores(("a", "b"), y, np.ones(2)))
         >>> round(float(found.difference[0, 1]), 3), round(found.pooled, 3), round(float(found.classes[0, 1]), 3)
         (0.1, 0.01, 0.0)
     """
@@ -114,7 +114,7 @@ def components(scores: Scores) -> Components:
     pooled = float(own.mean())
     stable = np.maximum(own, pooled)
     apart = shared[:, None, :] - shared[None, :, :]
-    return Components(
+    return VarianceComponents(
         difference=scores.means[:, None] - scores.means[None, :],
         seed=(stable[:, None] + stable[None, :]) / s,
         classes=(K - 1) / K * (apart**2).sum(axis=2),

@@ -1,4 +1,4 @@
-"""A plain sentence for every pair of losses and both targets."""
+"""A verdict and its sentence for every pair of losses and both targets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from similis.study.statistics.power import wanted
+from similis.study.statistics.power import required_sample
 from similis.study.statistics.rank_sums import probability_of_improvement
-from similis.study.statistics.significance import TARGETS, Judgement, Target, judged
-from similis.study.statistics.variance_components import Components, Scores, components
+from similis.study.statistics.significance import TARGETS, Judgement, Target, judge_components
+from similis.study.statistics.variance_components import Scores, VarianceComponents, variance_components
 
-Verdict = Literal["better", "worse", "not told apart"]
-FEW_SEEDS = 1000
+Verdict = Literal["better", "no significant difference"]
 
 
 @dataclass(frozen=True)
@@ -31,32 +30,32 @@ class PairVerdict:
     high: float
     p: float
     detectable: float
-    would_tell: str
+    required: str
     improvement: float
 
     @property
     def sentence(self) -> str:
-        """The sentence; the plain word "better" is only used for new classes."""
-        place = " on these test classes" if self.target == "these classes" else " on new classes"
+        """The verdict in words; without a significant difference, what could have been detected."""
         spread = f"{self.difference:+.2f} points, 95 % interval {self.low:+.2f} to {self.high:+.2f}, p {self.p:.3f}"
-        if self.verdict == "not told apart":
-            return f"{self.first} and {self.second} are not told apart{place} ({spread}); {self.would_tell}."
-        word = self.verdict if self.target == "new classes" else f"{self.verdict}{place}"
-        end = f" ({spread})." if self.target == "these classes" else f", which holds for new classes ({spread})."
-        return f"{self.first} is {word} than {self.second}{end}"
+        if self.verdict == "better":
+            return f"{self.first} is better than {self.second} on {self.target} ({spread})."
+        return (
+            f"{self.first} and {self.second}: {self.verdict} on {self.target} ({spread}). The smallest detectable "
+            f"difference is {self.detectable:.2f} points; {self.required}."
+        )
 
 
 def pair_verdicts(scores: Scores) -> list[PairVerdict]:
     """Every pair, for both targets; the loss with the higher mean is named first."""
-    found = components(scores)
+    found = variance_components(scores)
     out = []
     for target in TARGETS:
-        judgement = judged(found, target)
-        out += [one(scores, found, judgement, pair) for pair in range(len(judgement.p))]
+        judgement = judge_components(found, target)
+        out += [pair_verdict(scores, found, judgement, pair) for pair in range(len(judgement.p))]
     return out
 
 
-def one(scores: Scores, found: Components, judgement: Judgement, pair: int) -> PairVerdict:
+def pair_verdict(scores: Scores, found: VarianceComponents, judgement: Judgement, pair: int) -> PairVerdict:
     """The verdict about one pair."""
     c, d = int(judgement.first[pair]), int(judgement.second[pair])
     sign = 1.0
@@ -67,7 +66,7 @@ def one(scores: Scores, found: Components, judgement: Judgement, pair: int) -> P
         first=scores.names[c],
         second=scores.names[d],
         target=judgement.target,
-        verdict="better" if judgement.told_apart[pair] else "not told apart",
+        verdict="better" if judgement.significant[pair] else "no significant difference",
         difference=difference,
         error=100 * float(np.sqrt(judgement.variance[pair])),
         freedom=float(judgement.freedom[pair]),
@@ -75,16 +74,6 @@ def one(scores: Scores, found: Components, judgement: Judgement, pair: int) -> P
         high=difference + half,
         p=float(judgement.holm[pair]),
         detectable=100 * float(judgement.detectable[pair]),
-        would_tell=more(found, c, d, difference / 100, judgement.target),
+        required=required_sample(found, c, d, difference / 100, judgement.target).describe(found.seeds),
         improvement=probability_of_improvement(scores.per_seed[c], scores.per_seed[d]),
     )
-
-
-def more(found: Components, c: int, d: int, difference: float, target: Target) -> str:
-    """How many seeds or classes would tell a difference like the one seen."""
-    need = wanted(found, c, d, difference, target)
-    if need.seeds is not None and need.seeds > FEW_SEEDS:
-        return f"if the true difference is that small, not even {FEW_SEEDS:,} seeds would tell"
-    if need.seeds is not None and need.seeds <= found.seeds:
-        return f"{need.seeds} seeds tell such a difference four times in five: this was one of the others"
-    return f"if the true difference is the one seen, {need}" if difference else str(need)
