@@ -23,7 +23,6 @@ KERNELS = ("linear", "rbf", "poly", "precomputed")
 CHUNK = 4096  # rows of a pass over a large table
 LEAST, MOST = 1e-145, 1e145  # size of numbers whose squares, and those of their inverses, are finite
 LEAST_EIGENVALUE = 1e-10  # of the largest: directions below it are rounding
-LEAST_EIGENVALUE_OF_SOME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -128,11 +127,11 @@ def kernel_features(name: str, options: dict[str, float], inputs: Features, rows
     if name == "precomputed" and rows.shape[0] != rows.shape[1]:
         raise UserError(f"a precomputed kernel has shape {rows.shape}; fit needs all rows with all rows, (n, n)")
     kernel = Kernel(name, options, inputs, chosen if name == "precomputed" else inputs.of(rows[chosen]))
-    basis = kernel_basis(kernel.columns(rows[chosen]), some=name != "precomputed" and len(chosen) < rows.shape[0])
+    basis = kernel_basis(kernel.columns(rows[chosen]))
     return Features(np.zeros(len(basis)), basis, kernel)
 
 
-def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
+def kernel_basis(matrix: Array) -> Array:
     """Columns V / sqrt(eigenvalue) of a kernel matrix: kernel columns times it are features.
 
     Example:
@@ -149,8 +148,6 @@ def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
             f"the kernel matrix has the eigenvalue {values[0]:.3g}; a kernel has none below 0: "
             "pass a positive semi-definite matrix, or its psd_projection"
         )
-    if some:  # landmarks: all directions, as scikit-learn's Nystroem has them
-        return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_EIGENVALUE_OF_SOME))) @ vectors.T)
     keep = np.flatnonzero(values > LEAST_EIGENVALUE * top)[::-1]  # leading directions first
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 
