@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from similis.registry import losses
 from similis.sklearn import MetricLearner
+from similis.sklearn.matrix import squared_distances
 from similis.values import UserError
 from tests.sklearn.worked import blobs
 
@@ -223,6 +224,24 @@ def test_a_precomputed_kernel_is_the_named_one_and_landmarks_come_near_it():
     assert ratio(few, new, labels) < 0.5
     with pytest.raises(AttributeError, match="kernel"):
         _ = few.importances_
+
+
+@pytest.mark.parametrize("name", ["mcml", "contrastive"])
+def test_landmarks_that_span_the_kernel_give_the_metric_of_all_rows(name):
+    """A polynomial of degree 2 in two columns has rank 6: forty landmarks of 120 rows lose nothing."""
+    x, y = xor()
+    x = x - x.mean(0)  # as the learner centres them
+    new = xor(40, seed=1)[0]
+    options = {"objective": name, "kernel": "poly", "degree": 2, "standardise": False, "tol": 1e-9, "random_state": 0}
+    every = MetricLearner(**options).fit(x, y)
+    few = MetricLearner(n_landmarks=40, **options).fit(x, y)
+    given = MetricLearner(**options | {"kernel": "precomputed", "n_landmarks": 40}).fit((x @ x.T + 1.0) ** 2, y)
+    assert few.value_ == pytest.approx(every.value_, rel=1e-6)
+    assert given.value_ == pytest.approx(every.value_, rel=1e-6)
+    distances = squared_distances(every.transform(new))
+    assert squared_distances(few.transform(new)) == pytest.approx(distances, rel=1e-3, abs=1e-3)
+    z = given.transform((new @ x.T + 1.0) ** 2)
+    assert squared_distances(z) == pytest.approx(distances, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["constraints", "contrastive"])

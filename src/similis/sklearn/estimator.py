@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from similis.sklearn.features import Features, check_kernel, first_map, kernel_features, moments, typical_distance
+from similis.sklearn.features import (
+    MOST,
+    Features,
+    check_kernel,
+    check_range,
+    first_map,
+    kernel_features,
+    moments,
+    typical_distance,
+)
 from similis.sklearn.learning import Parameters, Rows, check_options, learn, learn_tuples
 from similis.sklearn.matrix import Array
 from similis.sklearn.problem import Groups, Whole, dense, group_rows
@@ -81,12 +89,15 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             sample_weight: how much each row counts, as an anchor and as a neighbour; 0 leaves it out.
         """
         X, y = validate_data(self, X, y, ensure_min_samples=2, **ACCEPTED)
-        check_classification_targets(y)
         weights = check_weights(sample_weight, X)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        try:
+            check_classification_targets(y)
+            self.classes_, labels = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise UserError("y mixes numbers, words or missing labels; pass labels of one kind") from error
         kept = np.flatnonzero(weights > 0)
         _, numbers = np.unique(labels[kept], return_inverse=True)
-        if len(kept) == 0 or numbers.max() < 1:
+        if numbers.max() < 1:
             raise UserError("the rows have one class only; a metric is learned from two classes or more")
         seed, generator = self._draws()
         features, sample = self._fit_features(X, kept, weights, seed, generator)
@@ -116,7 +127,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Rows under the map, (n, r): Euclidean distance between them is the learned distance."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ACCEPTED)
-        return self._map(X).astype(X.dtype, copy=False)
+        return self._map(X)
 
     def pair_distance(self, pairs: Any) -> Array:
         """Learned distance (not squared) of each pair (n, 2, D), or of kernel rows (n, 2, m): (n,)."""
@@ -169,6 +180,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Features, and the row numbers of a sample that is small enough for all pairs."""
         check_options(self)  # before anything is computed
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        check_range(X)
         sample = kept if len(kept) <= SAMPLE else np.sort(generator.permutation(kept)[:SAMPLE])
         mean, self.variances_ = moments(X, weights)
         scale = np.sqrt(np.where(self.variances_ > 0, self.variances_, 1.0)) if self.standardise else np.ones_like(mean)
@@ -212,6 +224,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self._finish(features, learn_tuples(rows, similar, weights, start=start, parameters=self, seed=seed))
 
     def _finish(self, features: Features, found: Solution) -> MetricLearner:
+        if not np.isfinite(found.value + found.point.sum()):
+            raise UserError(f"the objective became {found.value}; lower learning_rate, or pass a smaller init")
         self.components_ = features.fold(found.point)
         self.offset_ = self.components_ @ features.mean
         self.value_, self.n_iter_, self.converged_ = found.value, max(1, found.steps), found.converged
@@ -219,20 +233,24 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._features_ = features
         return self
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _map(self, rows: Any) -> Array:
-        columns = self._features_.columns(rows)
+        columns, dtype = self._features_.columns(rows), rows.dtype
         if issparse(columns):
             z = columns @ self.components_.T - self.offset_
         else:  # centred first: a large mean would drown what differs
-            z = (np.asarray(columns) - self._features_.mean) @ self.components_.T
-        return np.asarray(normalize(z) if self.unit_ else z)
+            z = (columns - self._features_.mean) @ self.components_.T
+        norms = np.linalg.norm(z, axis=1, keepdims=True)
+        if not (norms <= np.finfo(dtype).max).all():
+            raise UserError(f"rows are too large for this metric in {dtype}; rescale them as those of fit")
+        return np.asarray(z / np.maximum(norms, 1e-12) if self.unit_ else z).astype(dtype, copy=False)
 
 
 def check_weights(weights: Any, rows: Any) -> Array:
-    """Weights (n,) of 0 or more; ones for None."""
+    """Finite weights (n,); ones for None."""
     checked: Array = _check_sample_weight(weights, rows, dtype=np.float64)
-    if (checked < 0).any():
-        raise UserError("sample_weight has values below 0; use 0 to leave a row out")
+    if not checked.any() or not ((checked >= 0) & (checked <= MOST)).all():
+        raise UserError(f"sample_weight must hold numbers from 0 to {MOST:g}, not all 0; use 0 to leave a row out")
     return checked
 
 

@@ -21,8 +21,8 @@ from similis.values import UserError
 INITS = ("auto", "identity", "pca", "lda", "whitened", "random")
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 CHUNK = 4096  # rows of a pass over a large table
+LEAST, MOST = 1e-145, 1e145  # size of numbers whose squares, and those of their inverses, are finite
 LEAST_EIGENVALUE = 1e-10  # of the largest: directions below it are rounding
-LEAST_EIGENVALUE_OF_SOME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,23 @@ class Kernel:
     inputs: Features
     landmarks: Any
 
+    @np.errstate(over="ignore")  # the features say what is wrong
     def columns(self, rows: Any) -> Array:
         r"""Gaussian :math:`e^{-\gamma |x - z|^2}`, polynomial :math:`(x \cdot z + c)^q` or given values, (n, m)."""
         if self.name == "precomputed":
             return np.asarray(dense(rows)[:, self.landmarks], dtype=np.float64)
         scaled = self.inputs.of(rows)
         return np.asarray(pairwise_kernels(scaled, self.landmarks, metric=self.name, **self.options))
+
+
+def check_range(rows: Any) -> None:
+    """Refuse columns whose squares would leave the range of double precision."""
+    sizes = np.maximum(*(np.abs(dense(end(axis=0))).ravel() for end in (rows.max, rows.min))).astype(np.float64)
+    for column in np.flatnonzero((sizes > MOST) | ((sizes > 0) & (sizes < LEAST)))[:1]:
+        raise UserError(
+            f"column {column} has numbers up to {sizes[column]:.3g}; rescale it so that they lie between "
+            f"{LEAST:g} and {MOST:g} in size, or drop it"
+        )
 
 
 def moments(rows: Any, weights: Array) -> tuple[Array, Array]:
@@ -82,13 +93,14 @@ def moments(rows: Any, weights: Array) -> tuple[Array, Array]:
         >>> [one.tolist() for one in moments(np.array([[0.0, 5.0], [2.0, 5.0]]), np.ones(2))]
         [[1.0, 5.0], [1.0, 0.0]]
     """
-    chunks, shares = list(gen_batches(rows.shape[0], CHUNK)), weights / weights.sum()
-    mean = np.sum([rows[chunk].T @ shares[chunk] for chunk in chunks], axis=0)
-    if issparse(rows):
-        squares = (rows[chunk].astype(np.float64).power(2).T @ shares[chunk] for chunk in chunks)
-        variance = np.sum(list(squares), axis=0) - mean**2
-    else:
-        variance = np.sum([np.square(rows[chunk] - mean).T @ shares[chunk] for chunk in chunks], axis=0)
+    shift = 0.0 if issparse(rows) else rows[0].astype(np.float64)  # squares of large numbers cancel
+    first, second = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for chunk in gen_batches(rows.shape[0], CHUNK):
+        table = rows[chunk].astype(np.float64) if issparse(rows) else rows[chunk] - shift
+        share = weights[chunk] / weights.sum()
+        first += table.T @ share
+        second += (table.power(2) if issparse(rows) else table * table).T @ share
+    mean, variance = first + shift, second - first**2
     return mean, np.where(variance <= (1e-12 * mean) ** 2, 0.0, variance)
 
 
@@ -115,11 +127,11 @@ def kernel_features(name: str, options: dict[str, float], inputs: Features, rows
     if name == "precomputed" and rows.shape[0] != rows.shape[1]:
         raise UserError(f"a precomputed kernel has shape {rows.shape}; fit needs all rows with all rows, (n, n)")
     kernel = Kernel(name, options, inputs, chosen if name == "precomputed" else inputs.of(rows[chosen]))
-    basis = kernel_basis(kernel.columns(rows[chosen]), some=name != "precomputed" and len(chosen) < rows.shape[0])
+    basis = kernel_basis(kernel.columns(rows[chosen]))
     return Features(np.zeros(len(basis)), basis, kernel)
 
 
-def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
+def kernel_basis(matrix: Array) -> Array:
     """Columns V / sqrt(eigenvalue) of a kernel matrix: kernel columns times it are features.
 
     Example:
@@ -127,6 +139,8 @@ def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
         >>> (k @ kernel_basis(k) @ (k @ kernel_basis(k)).T).round(6).tolist()
         [[4.0, 0.0], [0.0, 1.0]]
     """
+    if not np.isfinite(matrix).all():
+        raise UserError("the kernel has values that are not finite; use standardise=True or a lower degree")
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     top = float(values[-1])
     if values[0] < -1e-6 * max(abs(top), 1e-300):
@@ -134,8 +148,6 @@ def kernel_basis(matrix: Array, *, some: bool = False) -> Array:
             f"the kernel matrix has the eigenvalue {values[0]:.3g}; a kernel has none below 0: "
             "pass a positive semi-definite matrix, or its psd_projection"
         )
-    if some:  # landmarks: all directions, as scikit-learn's Nystroem has them
-        return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_EIGENVALUE_OF_SOME))) @ vectors.T)
     keep = np.flatnonzero(values > LEAST_EIGENVALUE * top)[::-1]  # leading directions first
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 

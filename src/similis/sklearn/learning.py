@@ -62,6 +62,7 @@ class Rows(NamedTuple):
     weights: Array
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a solver may step too far; the estimator looks at the result
 def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Solution:
     """Learn a map from labels, beginning at ``start`` (r, q)."""
     name, options = parameters.objective, check_options(parameters)
@@ -71,6 +72,10 @@ def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Soluti
     criterion = None if name in OBJECTIVES else build_loss(name, options, int(rows.labels.max()) + 1, len(start), seed)
     draws = rows.weights / total if criterion is not None and np.ptp(rows.weights) > 0 else None
     solver = "minibatch" if draws is not None else choose_solver(parameters, number)
+    if name in ("nca", "mcml", "lmnn") and rows.labels.max() + 1 == number:
+        raise UserError(f"every class has one row only; {name} needs a class with two rows or more")
+    if solver == "minibatch" and min(parameters.batch_size, parameters.epochs) < 1:
+        raise UserError(f"batch_size is {parameters.batch_size}, epochs is {parameters.epochs}; use 1 or more")
 
     def problem_of(index: Whole) -> Problem | LossProblem:
         weights = rows.weights[index]
@@ -97,6 +102,7 @@ def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Soluti
     return cut_map(found, start, criterion)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def learn_tuples(
     tuples: Array, similar: Any, weights: Array, *, start: Array, parameters: Parameters, seed: int
 ) -> Solution:
