@@ -11,7 +11,7 @@ import pytest
 from similis.data.check import check_data
 from similis.data.opening import open_data
 from similis.data.splits import split_data
-from similis.values import DataError, MissingExtraError, import_extra
+from similis.values import DataError
 from tests.data.pictures import picture, write
 
 
@@ -123,14 +123,3 @@ def test_vectors_are_checked_too(tmp_path):
         vectors = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, value]]
         pq.write_table(pa.table({"vector": vectors, "class_name": names}), tmp_path / "v.parquet")
         assert [finding.kind for finding in check_data(open_data(str(tmp_path / "v.parquet")))] == expected
-
-
-def test_a_missing_part_names_its_extra():
-    from similis.data import extras
-
-    extras._EXTRAS["no_such_part"] = "vision"
-    try:
-        with pytest.raises(MissingExtraError, match=r"similis\[vision\]"):
-            import_extra("no_such_part.io")
-    finally:
-        del extras._EXTRAS["no_such_part"]
