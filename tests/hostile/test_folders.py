@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import zlib
 from pathlib import Path
 
@@ -112,11 +113,15 @@ def test_a_root_that_is_not_utf8(photos, tmp_path, capsys):
 
 def test_a_pipe_is_not_read(photos, tmp_path, capsys):
     os.mkfifo(photos / "kind0/pipe.png")
+    end = os.open(photos / "kind0/pipe.png", os.O_RDWR)  # whoever reads waits for us, at most so long
+    closing = threading.Timer(30, os.close, [end])
+    closing.start()
     check_refused(capsys, tmp_path, photos, "a folder, a pipe or a device, not a file")
+    closing.cancel()
 
 
 def test_a_device_is_not_read(photos):
-    (photos / "kind0/zero.png").symlink_to("/dev/zero")
+    (photos / "kind0/device.png").symlink_to("/dev/null")
     assert "not a file" in read_data(photos)
 
 
