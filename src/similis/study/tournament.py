@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run_tournament(
         workers: processes of this machine; 1 if neither they nor executor are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
-        executor: who works, in place of workers.
+        executor: where to run, instead of workers.
     """
     executor = executor or Executor(workers)
     if executor.on_ray:  # as places are called on every node
@@ -53,10 +54,10 @@ def run_tournament(
     with hold_lock(path / "driver.lock", busy=busy):
         write_plan(plan, folder)
         titles = [each.title for each in participants(plan) if only in (None, each.title)]
-        executor.map(SearchWork(folder), titles)
+        executor.map(partial(run_search, folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        lost = [record for record in executor.map(FinalWork(folder), waiting) if "lost" in record]
+        lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
             f"{len(lost)} of {len(waiting)} final runs diverged, the others are done: "
@@ -85,60 +86,42 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
     beside.replace(file)
 
 
-@dataclass(frozen=True)
-class SearchWork:
-    """The search of one contestant, as a picklable function of its title."""
-
-    folder: TournamentFolder
-
-    def __call__(self, title: str) -> Record:
-        """Search it."""
-        plan = self.folder.plan()
-        set_threads(plan)
-        with hold_lock(self.folder.path / "locks" / f"search-{title}"):
-            return search_contestant(plan, plan.contestant(title), self.folder)
+def run_search(folder: TournamentFolder, title: str) -> Record:
+    """Search one contestant; other processes wait or find its record."""
+    plan = folder.plan()
+    set_threads(plan)
+    with hold_lock(folder.path / "locks" / f"search-{title}"):
+        return search_contestant(plan, plan.contestant(title), folder)
 
 
-@dataclass(frozen=True)
-class FinalWork:
-    """One final run, as a picklable function of its job."""
-
-    folder: TournamentFolder
-
-    def __call__(self, job: FinalJob) -> Record:
-        """Run it; the opening of the test split is noted before it can happen. One that diverges leaves no record."""
-        plan, folder = self.folder.plan(), self.folder
-        set_threads(plan)
-        with hold_lock(self.folder.path / "locks" / job.name):
-            known = folder.records.read(job.name)
-            if known is not None:
-                return known
-            chosen = folder.records.read(f"search-{job.contestant}")
-            if chosen is None:
-                raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
-            spec = final_spec(plan, job, chosen["settings"])
-            how = (
-                "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
-            )
-            folder.ledger.note(job.name, why=how, contestant=job.contestant)
-            meter = Meter()
-            try:
-                result = run(spec, folder.machine, meter)
-            except DivergedError as error:
-                return {"name": job.name, "lost": str(error)}
-            around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
-            record = {
-                "contestant": job.contestant,
-                "loss": spec.objective.loss,
-                "arena": job.arena,
-                "length": job.length,
-                "seed": job.seed,
-                "fold": job.fold,
-                **result_record(result),
-                "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
-                "cost": meter.cost() | dict(result.cost),
-            }
-            return folder.records.write(job.name, record)
+def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
+    """Run one final job; the ledger has its opening before it can happen. A diverged run leaves no record."""
+    plan = folder.plan()
+    set_threads(plan)
+    with hold_lock(folder.path / "locks" / job.name):
+        known = folder.records.read(job.name)
+        if known is not None:
+            return known
+        chosen = folder.records.read(f"search-{job.contestant}")
+        if chosen is None:
+            raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
+        spec = final_spec(plan, job, chosen["settings"])
+        how = "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
+        folder.ledger.note(job.name, why=how, contestant=job.contestant)
+        meter = Meter()
+        try:
+            result = run(spec, folder.machine, meter)
+        except DivergedError as error:
+            return {"name": job.name, "lost": str(error)}
+        around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
+        record = {
+            **asdict(job),
+            "loss": spec.objective.loss,
+            **result_record(result),
+            "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
+            "cost": meter.cost() | dict(result.cost),
+        }
+        return folder.records.write(job.name, record)
 
 
 def set_threads(plan: Plan) -> None:

@@ -113,6 +113,14 @@ def test_cost_is_known_beforehand():
     assert format_duration(200) == "3 min"
 
 
+def test_the_refit_on_all_training_classes_is_in_the_cost():
+    made = values()
+    made["terms"]["training"]["refit"] = True
+    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * (20 + 40)  # 48 images are two batches of 20
+    made["terms"]["data"]["protocol"] = "default"  # no validation classes, no refit
+    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * 40
+
+
 def test_selection_on_test_counts_as_openings():
     made = values()
     made["terms"]["data"]["protocol"] = "default"
