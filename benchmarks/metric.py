@@ -128,8 +128,8 @@ def compared(found):
 
 def xor(folder):
     """Four clouds, opposite ones of one class: how often is a row nearer to its class, on rows not seen?"""
+    from similis.figures.map import principal_plane
     from similis.figures.metric import draw_before_after, save
-    from similis.sklearn.report import flat_map
 
     generator = np.random.default_rng(0)
     corners = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
@@ -155,7 +155,7 @@ def xor(folder):
         rows[name] = {"triplets_kept": float(np.mean(kept)), "same_over_other": float(d[same].mean() / d[other].mean())}
         if name in ("Euclidean", "linear, mcml") or "kernel" in name:
             title = f"{name}\n{100 * rows[name]['triplets_kept']:.0f}% of triplets kept"
-            panels[title] = flat_map(z)
+            panels[title] = principal_plane(torch.from_numpy(z))[0].numpy()
     if folder:
         save(draw_before_after(panels, y[test]), Path(folder) / "xor.png")
     return rows

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_wine
 
 from similis.cli import main
+from similis.figures.map import principal_plane
 from similis.figures.metric import draw_before_after, draw_importances, draw_map, draw_matrix
-from similis.sklearn.report import flat_map, interval, parse_table
+from similis.sklearn.report import interval, parse_table
 from similis.values import DataError, UserError
 
 
@@ -81,10 +83,10 @@ def test_the_interval_is_corrected_for_shared_rows():
 
 def test_the_map_keeps_the_widest_directions():
     rows = np.random.default_rng(0).standard_normal((50, 4)) * np.array([0.1, 5.0, 0.2, 2.0])
-    flat = flat_map(rows)
+    flat = principal_plane(torch.from_numpy(rows))[0].numpy()
     assert abs(np.corrcoef(flat[:, 0], rows[:, 1])[0, 1]) > 0.95
     assert abs(np.corrcoef(flat[:, 1], rows[:, 3])[0, 1]) > 0.95
-    assert flat_map(rows[:, :1]).shape == (50, 2)
+    assert principal_plane(torch.from_numpy(rows[:, :1]))[0].shape == (50, 2)
 
 
 def test_pictures_hold_what_they_are_given():

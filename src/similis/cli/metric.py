@@ -59,11 +59,13 @@ def write_report(
     """Pictures, the matrix as a table, and one page of text."""
     import csv
 
+    import torch
+
+    from similis.figures.map import principal_plane
     from similis.figures.metric import draw_importances, draw_map, draw_matrix, save
-    from similis.sklearn.report import flat_map
 
     folder.mkdir(parents=True, exist_ok=True)
-    points = flat_map(learner.transform(rows.values))
+    points = principal_plane(torch.from_numpy(learner.transform(rows.values)))[0].numpy()
     save(draw_map(points, rows.labels, title="Rows under the learned metric"), folder / "map.png")
     lines = [
         "# A metric for the table", "",
