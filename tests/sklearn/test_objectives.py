@@ -60,7 +60,7 @@ def test_worked_numbers_of_kernels(name, options, expected):
     features = kernel_features(name, options, Features(np.zeros(2), np.ones(2)), ROWS, np.arange(5))
     k = features.columns(ROWS)
     assert np.sqrt(k[0, 0] - 2 * k[0, 3] + k[3, 3]) == pytest.approx(expected, abs=1e-6)
-    mapped = features.of(ROWS)
+    mapped = features.transform(ROWS)
     assert np.linalg.norm(mapped[0] - mapped[3]) == pytest.approx(expected, abs=1e-6)
 
 

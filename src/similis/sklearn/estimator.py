@@ -23,8 +23,8 @@ from similis.sklearn.features import (
     typical_distance,
 )
 from similis.sklearn.learning import Parameters, Rows, check_options, learn, learn_tuples
-from similis.sklearn.matrix import Array
-from similis.sklearn.problem import Groups, Whole, dense, group_rows
+from similis.sklearn.matrix import Array, IntArray
+from similis.sklearn.problem import Groups, group_rows, to_dense
 from similis.sklearn.solvers import Solution
 from similis.values import UserError
 
@@ -102,8 +102,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         seed, generator = self._draws()
         features, sample = self._fit_features(X, kept, weights, seed, generator)
         groups = group_rows(labels[sample])
-        start = self._first_map(features.of(X[sample[groups.order]]), features, groups, generator)
-        rows = Rows(lambda index: features.of(X[kept[index]]), numbers, weights[kept])
+        start = self._first_map(features.transform(X[sample[groups.order]]), features, groups, generator)
+        rows = Rows(lambda index: features.transform(X[kept[index]]), numbers, weights[kept])
         return self._finish(features, learn(rows, start, self, seed))
 
     def fit_pairs(self, pairs: Any, y: Any, sample_weight: Any = None) -> MetricLearner:
@@ -154,7 +154,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Redundant columns share what they have in common. A kernel mixes columns: then there are no shares.
         """
-        if self._features_.kernel is not None:
+        if self._features_.kernel != "linear":
             raise AttributeError("a kernel metric has no importances of columns; use sklearn.inspection instead")
         each = np.square(self.components_).sum(0) * self.variances_
         return np.asarray(each / (each.sum() or 1.0))
@@ -175,8 +175,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return seed, np.random.default_rng(seed)
 
     def _fit_features(
-        self, X: Any, kept: Whole, weights: Array, seed: int, generator: np.random.Generator
-    ) -> tuple[Features, Whole]:
+        self, X: Any, kept: IntArray, weights: Array, seed: int, generator: np.random.Generator
+    ) -> tuple[Features, IntArray]:
         """Features, and the row numbers of a sample that is small enough for all pairs."""
         check_options(self)  # before anything is computed
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
@@ -194,19 +194,19 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 options = {"gamma": 1.0 / X.shape[1] if self.gamma is None else self.gamma}
             features = kernel_features(self.kernel, options, features, X, chosen)
             features = replace(features, mean=features.columns(X[sample]).mean(0))
-        unit = typical_distance(dense(features.of(X[sample])))
+        unit = typical_distance(to_dense(features.transform(X[sample])))
         return replace(features, basis=features.basis / unit), sample
 
     def _first_map(self, rows: Any, features: Features, groups: Groups | None, generator: np.random.Generator) -> Array:
         width = rows.shape[1]
         if not isinstance(self.init, str):
             given = check_array(self.init, dtype=np.float64, input_name="init")
-            if features.kernel is not None or given.shape[1] != width:
+            if features.kernel != "linear" or given.shape[1] != width:
                 raise UserError(f"init has shape {given.shape}; pass (r, {width}), or a name with a kernel")
             return np.asarray(given / features.basis)
         components = self.n_components
         if components is None:
-            components = width if features.kernel is None else min(width, KERNEL_COMPONENTS)
+            components = width if features.kernel == "linear" else min(width, KERNEL_COMPONENTS)
         if not 1 <= components <= width:
             raise UserError(f"n_components is {components}; use 1 to {width}, the number of columns")
         return first_map(self.init, rows, groups, int(components), generator)
@@ -219,8 +219,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_features_in_ = tuples.shape[2]
         seed, generator = self._draws()
         features, sample = self._fit_features(stacked, np.arange(len(stacked)), np.ones(len(stacked)), seed, generator)
-        start = self._first_map(features.of(stacked[sample]), features, None, generator)
-        rows = features.of(stacked).reshape(len(tuples), tuples.shape[1], -1)
+        start = self._first_map(features.transform(stacked[sample]), features, None, generator)
+        rows = features.transform(stacked).reshape(len(tuples), tuples.shape[1], -1)
         return self._finish(features, learn_tuples(rows, similar, weights, start=start, parameters=self, seed=seed))
 
     def _finish(self, features: Features, found: Solution) -> MetricLearner:

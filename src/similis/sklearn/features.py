@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -14,8 +14,8 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from similis.registry import unknown
-from similis.sklearn.matrix import RIDGE, Array, covariance, factor, squared_distances, whitening
-from similis.sklearn.problem import Groups, Whole, dense, within_classes
+from similis.sklearn.matrix import RIDGE, Array, IntArray, covariance, factor, squared_distances, whitening
+from similis.sklearn.problem import Groups, class_deviations, to_dense
 from similis.values import UserError
 
 INITS = ("auto", "identity", "pca", "lda", "whitened", "random")
@@ -27,26 +27,38 @@ LEAST_EIGENVALUE = 1e-10  # of the largest: directions below it are rounding
 
 @dataclass(frozen=True)
 class Features:
-    """Centred columns times a basis: scaled raw columns, or combinations of kernel columns.
+    r"""Centred columns times a basis: scaled raw columns, or combinations of kernel columns.
 
     ``mean`` (m,) is that of the columns, 0 for a sparse table, which stays sparse. ``basis`` is one factor for each
-    column (m,), or (m, q) for combinations of kernel columns.
+    column (m,), or (m, q) for combinations of kernel columns: similarities :math:`e^{-\gamma |x - z|^2}` (rbf) or
+    :math:`(x \cdot z + c)^q` (poly) of rows to landmarks. Landmarks are scaled rows (m, D), or the numbers (m,) of
+    columns if the kernel is precomputed. With all rows as landmarks, squared distances of features are those of
+    the kernel, :math:`k(x, x) - 2 k(x, z) + k(z, z)`.
     """
 
     mean: Array
     basis: Array
-    kernel: Kernel | None = None
+    kernel: str = "linear"
+    options: dict[str, float] = field(default_factory=dict)
+    inputs: Features | None = None  # scale rows before the kernel
+    landmarks: Any = None
 
+    @np.errstate(over="ignore")  # whoever uses the columns looks at them
     def columns(self, rows: Any) -> Any:
-        """What a folded map is applied to: raw columns, or kernel columns."""
-        return rows if self.kernel is None else self.kernel.columns(rows)
+        """What a folded map is applied to: raw columns, or kernel columns (n, m)."""
+        if self.inputs is None:
+            return rows
+        if self.kernel == "precomputed":
+            return to_dense(rows)[:, self.landmarks].astype(np.float64)
+        scaled = self.inputs.transform(rows)
+        return pairwise_kernels(scaled, self.landmarks, metric=self.kernel, **self.options)
 
-    def of(self, rows: Any) -> Any:
+    def transform(self, rows: Any) -> Any:
         """Features (n, q) of raw rows (n, D)."""
         columns = self.columns(rows)
         if issparse(columns):
             return columns.multiply(self.basis).tocsr()
-        centred = np.asarray(columns, dtype=np.float64) - self.mean
+        centred = columns - self.mean
         return centred * self.basis if self.basis.ndim == 1 else centred @ self.basis
 
     def fold(self, components: Array) -> Array:
@@ -54,31 +66,9 @@ class Features:
         return components * self.basis if self.basis.ndim == 1 else components @ self.basis.T
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """Similarities of rows to landmarks, which are scaled rows (m, D), or row numbers (m,) if ``precomputed``.
-
-    Features of all rows as landmarks reproduce the kernel: their squared distances are
-    :math:`k(x, x) - 2 k(x, z) + k(z, z)`.
-    """
-
-    name: str
-    options: dict[str, float]
-    inputs: Features
-    landmarks: Any
-
-    @np.errstate(over="ignore")  # the features say what is wrong
-    def columns(self, rows: Any) -> Array:
-        r"""Gaussian :math:`e^{-\gamma |x - z|^2}`, polynomial :math:`(x \cdot z + c)^q` or given values, (n, m)."""
-        if self.name == "precomputed":
-            return np.asarray(dense(rows)[:, self.landmarks], dtype=np.float64)
-        scaled = self.inputs.of(rows)
-        return np.asarray(pairwise_kernels(scaled, self.landmarks, metric=self.name, **self.options))
-
-
 def check_range(rows: Any) -> None:
     """Refuse columns whose squares would leave the range of double precision."""
-    sizes = np.maximum(*(np.abs(dense(end(axis=0))).ravel() for end in (rows.max, rows.min))).astype(np.float64)
+    sizes = np.maximum(*(np.abs(to_dense(end(axis=0))).ravel() for end in (rows.max, rows.min))).astype(np.float64)
     for column in np.flatnonzero((sizes > MOST) | ((sizes > 0) & (sizes < LEAST)))[:1]:
         raise UserError(
             f"column {column} has numbers up to {sizes[column]:.3g}; rescale it so that they lie between "
@@ -87,12 +77,7 @@ def check_range(rows: Any) -> None:
 
 
 def moments(rows: Any, weights: Array) -> tuple[Array, Array]:
-    """Mean and variance of the columns, chunk by chunk; a variance that is rounding of the mean is 0.
-
-    Example:
-        >>> [one.tolist() for one in moments(np.array([[0.0, 5.0], [2.0, 5.0]]), np.ones(2))]
-        [[1.0, 5.0], [1.0, 0.0]]
-    """
+    """Mean and variance of the columns, chunk by chunk; a variance that is rounding of the mean is 0."""
     shift = 0.0 if issparse(rows) else rows[0].astype(np.float64)  # squares of large numbers cancel
     first, second = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for chunk in gen_batches(rows.shape[0], CHUNK):
@@ -119,26 +104,18 @@ def check_kernel(name: str, gamma: float | None, degree: Any, coef0: float) -> N
         raise UserError(f"gamma is {gamma}; it must be above 0 (1 / (2 sigma^2) for a Gaussian of width sigma)")
 
 
-def kernel_features(name: str, options: dict[str, float], inputs: Features, rows: Any, chosen: Whole) -> Features:
-    """Features of a kernel whose landmarks are the chosen rows; a part of all rows is Nystroem's method.
-
-    ``inputs`` scale the raw rows (n, D); rows of a ``precomputed`` kernel are its values (n, n).
-    """
-    if name == "precomputed" and rows.shape[0] != rows.shape[1]:
+def kernel_features(kernel: str, options: dict[str, float], inputs: Features, rows: Any, chosen: IntArray) -> Features:
+    """Features of a kernel whose landmarks are the chosen rows; a part of all rows is Nystroem's method."""
+    if kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
         raise UserError(f"a precomputed kernel has shape {rows.shape}; fit needs all rows with all rows, (n, n)")
-    kernel = Kernel(name, options, inputs, chosen if name == "precomputed" else inputs.of(rows[chosen]))
-    basis = kernel_basis(kernel.columns(rows[chosen]))
-    return Features(np.zeros(len(basis)), basis, kernel)
+    landmarks = chosen if kernel == "precomputed" else inputs.transform(rows[chosen])
+    zero = np.zeros(len(chosen))
+    features = Features(zero, zero, kernel, options, inputs, landmarks)
+    return replace(features, basis=kernel_basis(features.columns(rows[chosen])))
 
 
 def kernel_basis(matrix: Array) -> Array:
-    """Columns V / sqrt(eigenvalue) of a kernel matrix: kernel columns times it are features.
-
-    Example:
-        >>> k = np.array([[4.0, 0.0], [0.0, 1.0]])
-        >>> (k @ kernel_basis(k) @ (k @ kernel_basis(k)).T).round(6).tolist()
-        [[4.0, 0.0], [0.0, 1.0]]
-    """
+    """Columns V / sqrt(eigenvalue) of a kernel matrix: kernel columns times it are features."""
     if not np.isfinite(matrix).all():
         raise UserError("the kernel has values that are not finite; use standardise=True or a lower degree")
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
@@ -190,7 +167,7 @@ def first_map(name: str, rows: Any, groups: Groups | None, components: int, gene
 
 def discriminants(rows: Array, groups: Groups) -> Array:
     """Unit directions by falling ratio of the spread between classes to the spread within."""
-    centred, inside = rows - rows.mean(0), within_classes(rows, groups)
+    centred, inside = rows - rows.mean(0), class_deviations(rows, groups)
     within = inside.T @ inside
     ridge = RIDGE * max(float(np.trace(within)) / len(within), 1e-12) * np.eye(len(within))
     _, vectors = eigh(centred.T @ centred - within, within + ridge)

@@ -12,9 +12,9 @@ from similis.objective.module import Loss
 from similis.registry import keyword_defaults, losses, unknown
 from similis.sklearn.losses import LossProblem, build_loss, compares_unit_vectors, consecutive_tuples, parameter_vector
 from similis.sklearn.margins import constraints, lmnn, tuple_problem
-from similis.sklearn.matrix import RIDGE, Array, Penalty, covariance, factor, whitening
+from similis.sklearn.matrix import RIDGE, Array, IntArray, Penalty, covariance, factor, whitening
 from similis.sklearn.neighbours import mcml, nca
-from similis.sklearn.problem import Evaluation, Problem, Whole, dense, group_rows, within_classes
+from similis.sklearn.problem import Evaluation, Problem, class_deviations, group_rows, to_dense
 from similis.sklearn.solvers import Solution, minimise_adam, minimise_lbfgs, minimise_on_cone, row_batches
 from similis.values import UserError
 
@@ -57,8 +57,8 @@ class Parameters:
 class Rows(NamedTuple):
     """A table as solvers meet it: features of any rows on demand, class numbers 0 to C - 1, weights."""
 
-    features: Callable[[Whole], Any]
-    labels: Whole
+    features: Callable[[IntArray], Any]
+    labels: IntArray
     weights: Array
 
 
@@ -67,30 +67,33 @@ def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Soluti
     """Learn a map from labels, beginning at ``start`` (r, q)."""
     name, options = parameters.objective, check_options(parameters)
     if name in CLOSED_FORMS:
-        return closed_form(rows, start, name)
+        return solve_closed_form(rows, start, name)
     number, total = len(rows.labels), float(rows.weights.sum())
     criterion = None if name in OBJECTIVES else build_loss(name, options, int(rows.labels.max()) + 1, len(start), seed)
     draws = rows.weights / total if criterion is not None and np.ptp(rows.weights) > 0 else None
-    solver = "minibatch" if draws is not None else choose_solver(parameters, number)
+    solver = choose_solver(parameters, number)
+    solver = solver if draws is None else "minibatch"
     if name in ("nca", "mcml", "lmnn") and rows.labels.max() + 1 == number:
         raise UserError(f"every class has one row only; {name} needs a class with two rows or more")
     if solver == "minibatch" and min(parameters.batch_size, parameters.epochs) < 1:
         raise UserError(f"batch_size is {parameters.batch_size}, epochs is {parameters.epochs}; use 1 or more")
 
-    def problem_of(index: Whole) -> Problem | LossProblem:
+    def build_problem(index: IntArray) -> Problem | LossProblem:
         weights = rows.weights[index]
         groups = group_rows(rows.labels[index], weights * (total / weights.sum()))  # a batch stands for all rows
         features = rows.features(index[groups.order])
-        penalty = build_penalty(parameters, start.shape[1], lambda: 2**0.5 * within_classes(dense(features), groups))
+        penalty = build_penalty(
+            parameters, start.shape[1], lambda: 2**0.5 * class_deviations(to_dense(features), groups)
+        )
         if criterion is not None:
-            return LossProblem(criterion, len(start), dense(features), rows.labels[index][groups.order], penalty)
+            return LossProblem(criterion, len(start), to_dense(features), rows.labels[index][groups.order], penalty)
         return Problem(features, OBJECTIVES[name](features, groups, **options), 1.0 / total, penalty)
 
     point = start if criterion is None else parameter_vector(criterion, start)
     if solver == "minibatch":
         size = min(parameters.batch_size, number, number if criterion is None else most_rows(name))
         found = minimise_adam(
-            lambda index: problem_of(index).at_map,
+            lambda index: build_problem(index).at_map,
             point,
             row_batches(rows.labels, draws, size, parameters.epochs, np.random.default_rng(seed)),
             steps=number // size,
@@ -98,7 +101,7 @@ def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Soluti
             rate=parameters.learning_rate,
         )
     else:
-        found = solve(problem_of(np.arange(number)), point, parameters)
+        found = solve(build_problem(np.arange(number)), point, parameters)
     return cut_map(found, start, criterion)
 
 
@@ -142,11 +145,11 @@ def cut_map(found: Solution, start: Array, criterion: Loss | None) -> Solution:
     return found._replace(point=found.point.ravel()[: start.size].reshape(start.shape), sphere=sphere)
 
 
-def closed_form(rows: Rows, start: Array, name: str) -> Solution:
+def solve_closed_form(rows: Rows, start: Array, name: str) -> Solution:
     """Whitening by the inverse covariance (Mahalanobis), or the first map as it is."""
     if name == "euclidean":
         return Solution(start, 0.0, 1, True)
-    spread = covariance(dense(rows.features(np.arange(len(rows.labels)))), rows.weights)
+    spread = covariance(to_dense(rows.features(np.arange(len(rows.labels)))), rows.weights)
     ridge = 0.0 if np.linalg.cond(spread) < 1e12 else RIDGE
     return Solution(whitening(spread, ridge)[: len(start)], 0.0, 1, True)
 

@@ -10,8 +10,7 @@ import torch
 from torch.func import functional_call
 
 from similis.objective.module import Loss, loss
-from similis.sklearn.matrix import Array, Penalty
-from similis.sklearn.problem import Whole
+from similis.sklearn.matrix import Array, IntArray, Penalty
 from similis.values import OptionValue, Pairs, Triplets
 
 # A metric is Euclidean after a map; losses that can be measured so are, unless the user asks otherwise.
@@ -48,7 +47,7 @@ class LossProblem(NamedTuple):
     criterion: Loss
     dim: int
     rows: Array
-    labels: Whole
+    labels: IntArray
     penalty: Penalty
     tuples: Pairs | Triplets | None = None
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.sklearn.matrix import Array, Penalty, squared_distances
-from similis.sklearn.problem import Evaluation, Groups, Problem, Whole, apply_laplacian, dense
+from similis.sklearn.matrix import Array, IntArray, Penalty, squared_distances
+from similis.sklearn.problem import Evaluation, Groups, Problem, apply_laplacian, to_dense
 from similis.values import UserError
 
 
@@ -33,7 +33,7 @@ def lmnn(rows: Any, groups: Groups, *, mu: float = 0.5, neighbors: int = 3, smoo
     """
     if neighbors < 1 or not 0 <= mu <= 1:
         raise UserError(f"lmnn got neighbors={neighbors}, mu={mu}; neighbors is 1 or more, mu lies in [0, 1]")
-    targets, weights = target_neighbours(dense(rows), groups, neighbors), groups.weights
+    targets, weights = target_neighbours(to_dense(rows), groups, neighbors), groups.weights
 
     def evaluate(z: Array, y: Array) -> tuple[float, Array]:
         distances = squared_distances(z)
@@ -56,7 +56,7 @@ def lmnn(rows: Any, groups: Groups, *, mu: float = 0.5, neighbors: int = 3, smoo
     return evaluate
 
 
-def target_neighbours(rows: Array, groups: Groups, neighbors: int) -> Whole:
+def target_neighbours(rows: Array, groups: Groups, neighbors: int) -> IntArray:
     """Numbers (n, k) of the nearest rows of the own class, self left out; -1 where a class is too small."""
     found = np.full((len(rows), neighbors), -1, dtype=np.int64)
     for block in groups.blocks():
@@ -117,12 +117,7 @@ def tuple_problem(tuples: Array, similar: Any, weights: Array, options: Mapping[
 def pair_hinges(
     distances: Array, similar: NDArray[np.bool_], upper: float, lower: float, smooth: float = 0.0
 ) -> tuple[Array, Array]:
-    """[d - u]_+ of similar and [l - d]_+ of other pairs, by squared distance, and the derivatives by d.
-
-    Example:
-        >>> pair_hinges(np.array([2.0, 2.0]), np.array([True, False]), 1.0, 4.0)[0].tolist()
-        [1.0, 2.0]
-    """
+    """[d - u]_+ of similar and [l - d]_+ of other pairs, by squared distance, and the derivatives by d."""
     value, slope = hinge(np.where(similar, distances - upper, lower - distances), smooth)
     return value, np.where(similar, slope, -slope)
 

@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 from similis.values import UserError
 
 Array = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
 RIDGE = 1e-3  # share of the mean variance added to a covariance that has no inverse
 
 
 def squared_distances(rows: Array) -> Array:
-    """Squared Euclidean distances (n, n) of all rows; in place, which is half the time of scikit-learn's.
-
-    Example:
-        >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
-        [[0.0, 25.0], [25.0, 0.0]]
-    """
+    """Squared Euclidean distances (n, n) of all rows; in place, which is half the time of scikit-learn's."""
     norms = np.einsum("nd,nd->n", rows, rows)
     squared = rows @ (-2.0 * rows.T)
     squared += norms[:, None]
@@ -29,12 +25,7 @@ def squared_distances(rows: Array) -> Array:
 
 
 def psd_projection(matrix: Array) -> Array:
-    """The nearest positive semi-definite matrix in the Frobenius norm: negative eigenvalues become 0.
-
-    Example:
-        >>> psd_projection(np.array([[1.0, 2.0], [2.0, 1.0]])).round(6).tolist()
-        [[1.5, 1.5], [1.5, 1.5]]
-    """
+    """The nearest positive semi-definite matrix in the Frobenius norm: negative eigenvalues become 0."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
@@ -87,10 +78,6 @@ class Penalty(NamedTuple):
         \text{similar: } \mathrm{tr}(A C)
 
     Reference: Schultz, Joachims, NIPS 2003; Kwok, Tsang, ICML 2003; Weinberger, Saul, JMLR 2009.
-
-    Example:
-        >>> Penalty("frobenius", 2.0).at_metric(np.eye(2))[0]
-        2.0
     """
 
     kind: str

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from similis.sklearn.matrix import Array, Penalty, factor
+from similis.sklearn.matrix import Array, IntArray, Penalty, factor
 
-Whole = NDArray[np.int64]
 Evaluation = Callable[[Array, Array], tuple[float, Array]]  # (z, y) -> value, L y
 
 
@@ -26,9 +24,9 @@ class Groups(NamedTuple):
     ``weights`` (n,) count the sorted rows; ``order`` (n,) leads from sorted rows to the given ones.
     """
 
-    starts: Whole
+    starts: IntArray
     weights: Array
-    order: Whole
+    order: IntArray
 
     def blocks(self) -> Iterator[slice]:
         """The rows of each class."""
@@ -36,7 +34,7 @@ class Groups(NamedTuple):
             yield slice(int(first), int(last))
 
 
-def group_rows(labels: Whole, weights: Array | None = None) -> Groups:
+def group_rows(labels: IntArray, weights: Array | None = None) -> Groups:
     """Groups of integer labels (n,).
 
     Example:
@@ -49,7 +47,7 @@ def group_rows(labels: Whole, weights: Array | None = None) -> Groups:
     return Groups(starts, np.ones(len(labels)) if weights is None else weights[order], order)
 
 
-def within_classes(rows: Array, groups: Groups) -> Array:
+def class_deviations(rows: Array, groups: Groups) -> Array:
     """Sorted rows minus the mean of their class."""
     return np.vstack([rows[block] - rows[block].mean(0) for block in groups.blocks()])
 
@@ -74,7 +72,7 @@ class Problem(NamedTuple):
 
     def at_metric(self, metric: Array) -> tuple[float, Array]:
         """Value and gradient (D, D) at the matrix A."""
-        value, pull = self.evaluate(self.rows @ factor(metric).T, dense(self.rows))
+        value, pull = self.evaluate(self.rows @ factor(metric).T, to_dense(self.rows))
         gradient = self.share * np.asarray(self.rows.T @ pull)
         extra, slope = self.penalty.at_metric(metric)
         return self.share * value + extra, (gradient + gradient.T) / 2.0 + slope
@@ -85,6 +83,6 @@ def apply_laplacian(pair: Array, y: Array) -> Array:
     return np.asarray(pair.sum(1)[:, None] * y - pair @ y)
 
 
-def dense(rows: Any) -> Array:
+def to_dense(rows: Any) -> Array:
     """A sparse table as an array."""
     return np.asarray(rows.toarray() if issparse(rows) else rows)

@@ -1,14 +1,13 @@
-"""The report of ``similis metric``: is the metric better than unit variance, and a flat map of the rows."""
+"""The report of ``similis metric``: is the metric better than columns of unit variance?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
-from sklearn.decomposition import PCA
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -98,9 +97,3 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
     variance = float(np.var(scores, ddof=1)) if len(scores) > 1 else 0.0
     error = math.sqrt(variance * (1.0 / len(scores) + 1.0 / (folds - 1)))
     return Accuracy(float(np.mean(scores)), float(stats.t.ppf(0.975, max(1, len(scores) - 1))) * error)
-
-
-def flat_map(vectors: Any) -> Array:
-    """The two directions in which mapped rows (n, r) spread most, (n, 2)."""
-    plane = PCA(min(2, *np.shape(vectors))).fit_transform(vectors)
-    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from similis.sklearn.matrix import Array, psd_projection
-from similis.sklearn.problem import Whole
+from similis.sklearn.matrix import Array, IntArray, psd_projection
 
 Function = Callable[[Array], tuple[float, Array]]  # point -> value and gradient
 CLASS_ROWS = 4  # rows of a class in a batch; with more classes than that allows, some are drawn for each batch
@@ -86,9 +85,9 @@ def search_step(function: Function, ahead: Array, length: float) -> tuple[Array,
 
 
 def minimise_adam(
-    function_of: Callable[[Whole], Function],
+    batch_function: Callable[[IntArray], Function],
     start: Array,
-    batches: Iterator[Whole],
+    batches: Iterator[IntArray],
     *,
     steps: int,
     epochs: int,
@@ -103,7 +102,7 @@ def minimise_adam(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0 - step / (epochs * steps))
     values: list[float] = []
     for index in batches:
-        value, gradient = function_of(index)(point.detach().numpy())
+        value, gradient = batch_function(index)(point.detach().numpy())
         values.append(value)
         point.grad = torch.from_numpy(gradient)
         optimiser.step()
@@ -112,8 +111,8 @@ def minimise_adam(
 
 
 def row_batches(
-    labels: Whole, draws: Array | None, size: int, epochs: int, generator: np.random.Generator
-) -> Iterator[Whole]:
+    labels: IntArray, draws: Array | None, size: int, epochs: int, generator: np.random.Generator
+) -> Iterator[IntArray]:
     """Row numbers of each batch, epoch after epoch.
 
     Every row comes once an epoch in a new order, but for the rest that fills no batch. With ``draws``, rows are drawn
@@ -125,14 +124,14 @@ def row_batches(
         order = None if few or draws is not None else generator.permutation(len(labels))
         for first in range(0, len(labels) - size + 1, size):
             if few:
-                yield few_of_some(members, size, generator)
+                yield draw_few_rows(members, size, generator)
             elif order is None:
                 yield generator.choice(len(labels), size, p=draws)
             else:
                 yield order[first : first + size]
 
 
-def few_of_some(members: list[Whole], size: int, generator: np.random.Generator) -> Whole:
+def draw_few_rows(members: list[IntArray], size: int, generator: np.random.Generator) -> IntArray:
     """Up to four rows of each of some classes; ``members`` are the rows of each class."""
     chosen = generator.permutation(len(members))[: max(2, size // CLASS_ROWS)]
     rows = (members[number] for number in chosen)
