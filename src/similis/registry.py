@@ -14,6 +14,8 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from threading import RLock
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 from similis.values import Options, OptionValue, UserError
@@ -131,6 +133,7 @@ class Registry(Generic[E]):
         self.package = package
         self._entries: dict[str, E] = {}
         self._filled = False
+        self._filling = RLock()  # of one thread, for a file that is imported may ask for another entry
 
     def add(self, entry: E) -> None:
         """Take an entry in; a name is given once only."""
@@ -158,11 +161,14 @@ class Registry(Generic[E]):
         return name in self._entries
 
     def fill(self) -> None:
-        """Import every file of the package and every entry point, once."""
-        if self._filled:
-            return
-        self._filled = True
-        package = importlib.import_module(self.package)
+        """Import every file of the package and every entry point, once; other threads wait until that is done."""
+        package = importlib.import_module(self.package)  # before the lock: the package may fill while it is imported
+        with self._filling:
+            if not self._filled:
+                self._filled = True
+                self._import_all(package)
+
+    def _import_all(self, package: ModuleType) -> None:
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self.package}.{module.name}")
         for point in entry_points(group=f"similis.{self.package.rpartition('.')[2]}"):

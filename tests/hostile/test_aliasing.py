@@ -22,7 +22,7 @@ from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, sa
 from tests.hostile.wrapped import WRAPPERS, proxies
 from tests.proof import CLASSES, DIM, build
 
-BATCHES = 4
+BATCHES = 3
 
 
 def spoil(*buffers):

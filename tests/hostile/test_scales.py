@@ -46,8 +46,8 @@ def assert_length_means_nothing(entry, form, backend, powers):
 
 @on_the_sphere
 @every_backend
-@pytest.mark.parametrize("power", [-100, 66, 100])
-def test_lengths_from_1e_30_to_1e30_change_no_bit(entry, form, backend, power):
+@pytest.mark.parametrize("power", [-100, 66])
+def test_lengths_of_1e_30_and_1e20_change_no_bit(entry, form, backend, power):
     assert_length_means_nothing(entry, form, backend, [power] * 11)
 
 
