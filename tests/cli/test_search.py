@@ -10,7 +10,7 @@ import torch
 from similis.run.finished import finished, trained_model
 from similis.run.gallery import copies, find, open_gallery
 from similis.run.machine import Machine
-from similis.training.checkpoint import read_tensors
+from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write

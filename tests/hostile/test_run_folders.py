@@ -18,10 +18,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from similis.run.spec import changed
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 from tests.run.small import VALUES, child, ran, remains
 
+SLIM = {"width": "slim", "depth": 1}
 ALWAYS = ["environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
             "scores.safetensors", "selection.json", "curves.png", "map.png", "sheet.png"]  # fmt: skip
@@ -88,7 +90,7 @@ def place(tmp_path_factory):
     """Photos, a specification, and a picture to search with."""
     root = tmp_path_factory.mktemp("attacked")
     write(root / "photos", {f"kind{c:02}/{n}.png": picture(10 * c + n) for c in range(12) for n in range(6)})
-    values = {**VALUES, "data": {**VALUES["data"], "source": str(root / "photos")}}
+    values = changed(VALUES, {"data.source": str(root / "photos"), "model.options": SLIM})
     (root / "run.yaml").write_text(yaml.safe_dump(values))
     (root / "query.png").write_bytes(picture(999))
     return root
@@ -103,7 +105,7 @@ def killed(place):
     def folder_at(moment: tuple[str, int], seed: int = 0) -> Path:
         root = place / f"killed-{moment[0]}-{moment[1]}-{seed}"
         if not root.exists():
-            changes = {"data__source": str(place / "photos"), "seed": seed}
+            changes = {"data__source": str(place / "photos"), "model__options": SLIM, "seed": seed}
             process = server.Process(target=child, args=(str(root), changes, *moment))
             process.start()
             process.join()
@@ -116,7 +118,7 @@ def killed(place):
 @pytest.fixture(scope="module")
 def other(place, killed):
     """Files of a run with another seed, finished and killed in its refit."""
-    done = ran(place / "other", data__source=str(place / "photos"), seed=1)
+    done = ran(place / "other", data__source=str(place / "photos"), model__options=SLIM, seed=1)
     shutil.copytree(killed(("refit", 3), seed=1), done.folder, dirs_exist_ok=True)
     return done.folder
 

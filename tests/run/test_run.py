@@ -11,8 +11,8 @@ from similis.model.text import save_similarity, similarity_of_names
 from similis.retrieval.evaluate import evaluate
 from similis.run.machine import Machine
 from similis.run.parts import build_objective, open_source
-from similis.training.checkpoint import read_tensors
 from similis.training.folder import RunFolder
+from similis.training.tensors import read_tensors
 from similis.values import Embedded, UserError
 from tests.model.letters import by_letters
 from tests.run.small import ran, remains, small

@@ -51,14 +51,13 @@ def read_tensors(path: Path, contents: str | None = None) -> tuple[dict[str, Ten
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            stated = file.metadata() or {}
-        described: dict[str, str] = json.loads(stated[KEY]) if KEY in stated else dict(stated)
+            described: dict[str, str] = json.loads((file.metadata() or {}).get(KEY, "{}"))
     except (OSError, SafetensorError, ValueError) as error:
         raise damaged(path, error) from error
-    if described.pop("checksum", None) not in (None, checksum(tensors, described)):  # None: written by an old version
+    if described.pop("checksum", None) != checksum(tensors, described):
         raise damaged(path, "its checksum is not that of its contents")
-    if contents is not None and described.get("contents", contents) != contents:
-        raise damaged(path, f"it holds {described['contents']}, not {contents}")
+    if contents is not None and described.get("contents") != contents:
+        raise damaged(path, f"it holds {described.get('contents')}, not {contents}")
     return tensors, described
 
 
