@@ -64,7 +64,7 @@ def check_layout(spec: RunSpec, labels: Tensor) -> None:
     asked = Layout(t.batch_size, t.per_class)
     if sampler not in BALANCED or is_possible(asked, labels, sampler):
         return
-    found = f"{len(labels)} training images of {len(labels.unique())} classes"
+    found = f"{len(labels)} training images of {len(torch.unique(labels))} classes"
     near = fitting_layout(asked, labels, sampler)
     if near is None:
         raise DataError(f"{found} are too few for {sampler} batches; they need two images of each of two classes")
@@ -77,7 +77,7 @@ def check_layout(spec: RunSpec, labels: Tensor) -> None:
 def is_possible(asked: Layout, labels: Tensor, sampler: str) -> bool:
     """Whether batches of whole classes can be made of images with these labels."""
     classes, rest = divmod(asked.batch_size, asked.per_class)
-    within = asked.batch_size <= len(labels) and classes <= len(labels.unique())
+    within = asked.batch_size <= len(labels) and classes <= len(torch.unique(labels))
     return within and not rest and classes % BALANCED[sampler] == 0
 
 
@@ -99,7 +99,7 @@ def fitting_layout(
     """
     if is_possible(asked, labels, sampler):
         return asked
-    sizes = labels.unique(return_counts=True)[1]
+    sizes = torch.unique(labels, return_counts=True)[1]
     fewer = range(min(asked.per_class, int(sizes.max())), 1, -1)  # a smaller class would only repeat its images
     for per_class in [asked.per_class] if keep_class else fewer:
         classes = min(asked.batch_size // per_class, len(sizes), len(labels) // per_class)

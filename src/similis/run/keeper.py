@@ -34,7 +34,7 @@ def chosen_contents(folder: RunFolder, stage: str) -> str:
 class Keeper:
     """Writes metrics, checkpoints and the best weights while a stage trains."""
 
-    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any], *, sound: bool) -> None:
+    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any], *, sound: bool = False) -> None:
         self.stage = stage
         self.task = task
         self.notes = notes

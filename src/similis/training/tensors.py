@@ -67,7 +67,7 @@ def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
     for name in sorted(tensors):
         value = tensors[name]
         total = zlib.crc32(f"{name} {value.dtype} {tuple(value.shape)}".encode(), total)
-        total = zlib.crc32(memoryview(value.reshape(-1).view(torch.uint8).numpy()), total)
+        total = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, total)
     return f"{total:08x}"
 
 
