@@ -53,9 +53,18 @@ def test_a_thousand_answers_are_listed_and_the_sheet_shows_the_first(done, tmp_p
     assert ended(["search", str(done.folder), str(query), "-k", "1000", "--sheet", str(sheet)]) == 0
     out = capsys.readouterr().out
     assert len(re.findall(r"kind\d/\d.png", out)) == 24
-    assert "16 of 24 shown" in out
+    assert "sheet.png (16 of 24 shown)" in out
     with Image.open(sheet) as shown:
         assert shown.width < 2400
+
+
+def test_a_sheet_has_the_format_that_its_name_ends_with(done, tmp_path, capsys):
+    query = tmp_path / "query.png"
+    query.write_bytes(picture(999))
+    assert ended(["search", str(done.folder), str(query), "--sheet", str(tmp_path / "sheet.svg")]) == 0
+    assert b"<svg" in (tmp_path / "sheet.svg").read_bytes()
+    assert ended(["search", str(done.folder), str(query), "--sheet", str(tmp_path / "sheet.xyz")]) == 2
+    assert "Format 'xyz' is not supported" in capsys.readouterr().err
 
 
 def test_similarities_are_cosines_of_the_models_own_embeddings(done, tmp_path):

@@ -42,6 +42,6 @@ def search(
     shown = near[: MOST_COLUMNS - 1]
     tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in shown]
-    share = f"{len(shown)} of {len(near):,}" if len(shown) < len(near) else "all"
-    save_figure(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it ({share})"), sheet)
-    console().print(f"sheet  {sheet}, {share} shown", markup=False, soft_wrap=True)
+    share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
+    save_figure(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
+    console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from similis.run.parts import open_source
 from similis.run.result import RunResult
 from similis.training.files import replace_file
 from similis.training.folder import RunFolder
+from similis.values import UserError
 
 ROWS, COLUMNS, SIDE = 10, 8, 112
 PNG_END = b"IEND\xaeB`\x82"
@@ -85,8 +86,15 @@ def is_whole(path: Path) -> bool:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a picture that appears whole."""
-    replace_file(path, lambda beside: figure.savefig(beside, format="png"))
+    """Write a picture that appears whole, in the format that its name ends with."""
+
+    def draw(beside: Path) -> None:
+        try:
+            figure.savefig(beside, format=path.suffix[1:] or "png")
+        except ValueError as error:
+            raise UserError(f"{path} cannot be drawn: {error}") from error
+
+    replace_file(path, draw)
 
 
 def thumbnail(manifest: Manifest, row: int) -> Pixels:

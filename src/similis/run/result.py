@@ -22,7 +22,7 @@ class RunResult:
     """What a finished run says.
 
     Attributes:
-        address: hash of specification, data and code.
+        address: hash of all that decides the numbers, see :mod:`similis.run.address`.
         folder: where its files are.
         spec: the specification.
         epochs: length that was chosen (by validation, or all of them).
@@ -33,7 +33,7 @@ class RunResult:
         test: means on the test classes; empty if the split stayed closed.
         whole: clustering and collapse figures on the test classes.
         excluded: test queries without any match, in no mean.
-        facts: data and split fingerprints, weights hash, code version, preprocessing.
+        facts: data and split fingerprints, weights hash, versions of numbers and code, preprocessing.
         cost: seconds of offline mining, where the run mines; like every time, it differs from call to call.
     """
 
