@@ -10,15 +10,20 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import linecache
+import logging
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 from similis.values import Options, OptionValue, UserError
+
+logger = logging.getLogger(__name__)
 
 Family = Literal["pair", "triplet", "proxy", "classification"]
 ClassSampling = Literal["none", "unbiased", "biased"]
@@ -60,11 +65,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Entry:
-    """What every registered thing has: a name, a function, a paper."""
+    """What every registered thing has: a name, a function, a paper, and the source of its file when it was imported."""
 
     name: str
     function: Callable[..., Any]
     paper: str
+    source: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", source_text(self.function))  # edited later, it is not what is run
 
     @property
     def options(self) -> dict[str, OptionValue]:
@@ -132,6 +141,7 @@ class Registry(Generic[E]):
         self.kind = kind
         self.package = package
         self._entries: dict[str, E] = {}
+        self.failures = ""  # about plug-ins that cannot be imported: the end of a sentence about a missing name
         self._filled = False
         self._filling = RLock()  # of one thread, for a file that is imported may ask for another entry
 
@@ -139,17 +149,15 @@ class Registry(Generic[E]):
         """Take an entry in; a name is given once only."""
         known = self._entries.get(entry.name)
         if known is not None and known.function.__module__ != entry.function.__module__:
-            raise UserError(
-                f"{self.kind} {entry.name!r} is registered by {known.function.__module__} and again by "
-                f"{entry.function.__module__}; choose another name for one of them"
-            )
+            both = f"{known.function.__module__} and again by {entry.function.__module__}"
+            raise UserError(f"{self.kind} {entry.name!r} is registered by {both}; choose another name for one of them")
         self._entries[entry.name] = entry
 
     def get(self, name: str) -> E:
         """The entry of that name; an unknown name is answered with the nearest one."""
         self.fill()
         if name not in self._entries:
-            raise UserError(unknown(self.kind, name, self._entries))
+            raise UserError(unknown(self.kind, name, self._entries) + self.failures)
         return self._entries[name]
 
     def __iter__(self) -> Iterator[E]:
@@ -169,12 +177,23 @@ class Registry(Generic[E]):
                 self._import_all(package)
 
     def _import_all(self, package: ModuleType) -> None:
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
-        for point in entry_points(group=f"similis.{self.package.rpartition('.')[2]}"):
-            point.load()
+        files = [EntryPoint(m.name, f"{self.package}.{m.name}", "") for m in pkgutil.iter_modules(package.__path__)]
+        for point in [*files, *entry_points(group=f"similis.{self.package.rpartition('.')[2]}")]:
+            self._load(point)
         for name, entry in self._entries.items():  # `from package import triplet` means the function, not its file
             setattr(package, name, entry.function)
+
+    def _load(self, point: EntryPoint) -> None:
+        """Import a module that registers itself; if that fails, say so and go on without it."""
+        before = dict(self._entries)
+        try:
+            point.load()
+        except (Exception, SystemExit) as error:  # a module of others may fail in any way
+            self._entries = before
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            sentence = f"the plug-in {point.name} ({point.value}) cannot be imported: {reason}"
+            self.failures += f"; {sentence}"
+            logger.warning("%s; mend or uninstall it, all else works without it", sentence)
 
 
 losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses")
@@ -269,13 +288,19 @@ def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
 
 def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
     """Keyword-only arguments that have a default, tensors and tuples of a miner left out."""
-    parameters = inspect.signature(function).parameters.values()
     hidden = {"references", "tuples", "generator", "first"}
     return {
         p.name: p.default
-        for p in parameters
+        for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY and p.default is not p.empty and p.name not in hidden
     }
+
+
+def source_text(function: Callable[..., Any]) -> str:
+    """Source of the file (or the notebook's cell) that a function is in; nothing where there is none."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None) or function.__code__.co_filename
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
 
 
 def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:

@@ -48,3 +48,12 @@ def test_a_sheet_without_rows_is_an_error():
         draw_sheet([])
     with pytest.raises(UserError, match="a query in each"):
         draw_sheet([[Tile(GREY, "q")], []])
+
+
+def test_a_sheet_stays_of_a_size_that_can_be_looked_at_and_says_what_it_leaves_out():
+    row = [Tile(GREY, "q"), *[Tile(GREY, "n", right=True)] * 1000]
+    figure = draw_sheet([row] * 100, side=20, title="All")
+    assert figure.texts[0].get_text() == "All (the first 30 of 100 queries, the first 16 of 1,000 neighbours)"
+    assert len(figure.axes[0].texts) == 30 * 17
+    assert paper(figure).shape[:2] == paper(draw_sheet([row[:17]] * 30, side=20, title="All")).shape[:2]
+    assert draw_sheet([row[:17]] * 30, side=20, title="All").texts[0].get_text() == "All"

@@ -56,13 +56,17 @@ def timeless(values: dict[str, object]) -> str:
 
 
 class Killer(Silence):
-    """A watch that kills its own process, without any farewell, at a step or after a validation."""
+    """A watch that kills its own process, without any farewell, at a step, after a validation, or at a refit's step."""
 
     def __init__(self, moment: str, number: int) -> None:
         self.moment, self.number = moment, number
+        self.stepping = "step"
+
+    def begins(self, stage, epochs, steps, done) -> None:
+        self.stepping = "refit" if stage == "refit" else "step"
 
     def stepped(self, report, mined) -> None:
-        if (self.moment, self.number) == ("step", report.progress.step):
+        if (self.moment, self.number) == (self.stepping, report.progress.step):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def validated(self, epoch, value, best) -> None:

@@ -20,6 +20,7 @@ Pixels = NDArray[np.uint8]
 RIGHT, WRONG, QUERY = (0, 145, 80), (213, 40, 40), (60, 60, 60)
 FRAME, GAP, LINE, WIDE = 5, 6, 30, 22  # pixels: frame, between tiles, for the captions, behind the query
 INCH = 110
+MOST_ROWS, MOST_COLUMNS = 30, 17  # of a sheet: about 4,600 by 2,200 pixels at the usual side
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Tile:
 
 
 def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = "") -> Figure:
-    """One row of tiles for each query, the query first.
+    """One row of tiles for each query, the query first; what is too much for a sheet is left out, and it says so.
 
     Args:
         rows: tiles; rows may have different lengths.
@@ -48,6 +49,8 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
     """
     if not rows or not all(rows):
         raise UserError("a contact sheet needs at least one row, and a query in each")
+    title = " ".join(filter(None, [title, left_out(rows)]))
+    rows = [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]
     columns = max(len(row) for row in rows)
     cell = side + 2 * FRAME
     head = 34 if title else 8
@@ -67,6 +70,14 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
     if title:
         shrink_to_fit(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
     return figure
+
+
+def left_out(rows: Sequence[Sequence[Tile]]) -> str:
+    """What a sheet of these rows does not show, in brackets; nothing if it shows all."""
+    longest = max(len(row) for row in rows)
+    cuts = {"queries": (len(rows), MOST_ROWS), "neighbours": (longest - 1, MOST_COLUMNS - 1)}
+    words = [f"the first {most} of {there:,} {what}" for what, (there, most) in cuts.items() if there > most]
+    return f"({', '.join(words)})" if words else ""
 
 
 def paste(paper: Pixels, tile: Tile, top: int, left: int, side: int) -> None:

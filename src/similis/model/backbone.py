@@ -96,7 +96,8 @@ def zoo_name(name: str) -> str:
         raise UserError(unknown("backbone", name, own) + hint) from error
     if not timm.is_model(plain):  # thousands of names: only the nearest of them belong in a message
         near = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.5)
-        raise UserError(unknown("backbone", plain, own + near) + "; any name of timm.list_models() is allowed too")
+        known = unknown("backbone", plain, own + near) + backbones.failures
+        raise UserError(f"{known}; any name of timm.list_models() is allowed too")
     return plain
 
 

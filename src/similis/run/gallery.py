@@ -19,7 +19,7 @@ from similis.run.finished import trained_model
 from similis.run.machine import Machine
 from similis.run.parts import images_for
 from similis.run.result import RunResult
-from similis.training.checkpoint import read_tensors, save_tensors
+from similis.training.tensors import cached_tensors
 from similis.values import Neighbors, UserError
 
 
@@ -46,11 +46,11 @@ def open_gallery(result: RunResult, machine: Machine, source: str | None = None)
     )
     model = trained_model(result, machine)
     path = result.folder / "galleries" / f"{manifest.fingerprint()[:24]}.safetensors"
-    if path.exists():
-        return Gallery(manifest, read_tensors(path)[0]["vectors"], model)
-    vectors = embedded(model, manifest, machine, result.spec.evaluation.batch_size)
-    save_tensors(path, {"vectors": vectors}, {"format": "similis-gallery-1", "data": manifest.fingerprint()})
-    return Gallery(manifest, vectors, model)
+    metadata = {"format": "similis-gallery-1", "contents": f"{result.address}/{manifest.fingerprint()}"}
+    kept = cached_tensors(
+        path, lambda: {"vectors": embedded(model, manifest, machine, result.spec.evaluation.batch_size)}, metadata
+    )
+    return Gallery(manifest, kept["vectors"], model)
 
 
 def embedded(model: Embedder, manifest: Manifest, machine: Machine, batch_size: int) -> Tensor:

@@ -13,8 +13,8 @@ from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
-from similis.training.checkpoint import save_tensors
 from similis.training.folder import RunFolder
+from similis.training.tensors import save_tensors
 from similis.values import Embedded
 
 
@@ -48,6 +48,7 @@ def tested(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Ev
     keep = dict(result.per_query)
     keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
     keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
-    save_tensors(folder.path / "scores.safetensors", keep, {"format": "similis-scores-1"})
-    save_tensors(folder.path / "embeddings.safetensors", found._asdict(), {"format": "similis-embeddings-1"})
+    for name, tensors in {"scores": keep, "embeddings": found._asdict()}.items():
+        metadata = {"format": f"similis-{name}-1", "contents": f"{folder.path.name}/{name}"}
+        save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
     return result

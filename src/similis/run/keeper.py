@@ -11,10 +11,11 @@ from torch import nn
 from similis.run.mining import mined_table
 from similis.run.parts import HeadOnly, base_loss
 from similis.run.sharing import as_first, is_first
-from similis.training.checkpoint import flat, save_checkpoint, save_tensors
+from similis.training.checkpoint import save_checkpoint
 from similis.training.events import Events
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport, Task
+from similis.training.tensors import save_model
 
 if TYPE_CHECKING:
     from similis.run.stage import Stage
@@ -25,13 +26,19 @@ def chosen_path(folder: RunFolder, stage: str) -> Path:
     return folder.path / f"best-{stage}.safetensors"
 
 
+def chosen_contents(folder: RunFolder, stage: str) -> str:
+    """What that file says it holds."""
+    return f"{folder.path.name}/best-{stage}"
+
+
 class Keeper:
     """Writes metrics, checkpoints and the best weights while a stage trains."""
 
-    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any]) -> None:
+    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any], *, sound: bool = False) -> None:
         self.stage = stage
         self.task = task
         self.notes = notes
+        self.sound = sound  # the last checkpoint in the folder can be relied on
         self.events: Events | None = None
 
     def mined(self, progress: Progress) -> None:
@@ -97,7 +104,9 @@ class Keeper:
 
     def checkpoint(self, progress: Progress) -> None:
         """Write the position: all processes call it, the first one writes."""
-        save_checkpoint(self.stage.folder.checkpoint(self.stage.name), self.task, progress, self.notes)
+        path, contents = self.stage.folder.checkpoint(self.stage.name), self.stage.contents
+        save_checkpoint(path, self.task, progress, self.notes, contents=contents, keep=self.sound)
+        self.sound = True
 
     @property
     def evaluated(self) -> nn.Module:
@@ -109,6 +118,6 @@ class Keeper:
         if not is_first(self.stage.communicator):
             return
         inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
-        save_tensors(
-            chosen_path(self.stage.folder, self.stage.name), flat("model", inner.state_dict()), {"epoch": str(epoch)}
-        )
+        folder, name = self.stage.folder, self.stage.name
+        metadata = {"contents": chosen_contents(folder, name), "epoch": str(epoch)}
+        save_model(chosen_path(folder, name), inner, metadata)

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from similis.model.embedder import Embedder
-from similis.run.address import address, code_version, environment, files_fingerprint
+from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
+from similis.run.checks import check_run
 from similis.run.features import frozen_features
 from similis.run.judging import tested, validation_recall
 from similis.run.keeper import chosen_path
@@ -31,8 +32,9 @@ from similis.run.sharing import folder_for, is_first, settle, sole_writer
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage, load_chosen, run_stage
 from similis.training.allocator import keep_freed_memory
-from similis.training.checkpoint import flat, save_tensors
+from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
+from similis.training.tensors import save_model
 from similis.values import UserError
 
 
@@ -83,10 +85,11 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     place = address(spec, source.split.fingerprint, files_fingerprint(spec))
     folder, others = folder_for(machine.root / place, machine.communicator), machine.communicator
     if others is None:
-        done = read_result(folder)
+        done = read_result(folder, place)
         if done is not None:
             tidy(folder)
             return done
+    check_run(spec, source)
     with sole_writer(folder, others):
         return written(spec, machine, watch, source, folder)
 
@@ -95,7 +98,7 @@ def written(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folde
     """The result in the folder, or else computed and put there; nobody else writes in it meanwhile."""
     others = machine.communicator
     settle(others)  # the first holds the folder: from here on all see the same of it
-    done = read_result(folder)
+    done = read_result(folder, folder.path.name)
     settle(others)
     if done is not None:
         tidy(folder)
@@ -114,8 +117,9 @@ def written(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folde
 
 def tidy(folder: RunFolder) -> None:
     """The result stands: what was kept for a crash can go."""
-    kept = [path for stage in ("select", "refit") for path in (folder.checkpoint(stage), chosen_path(folder, stage))]
-    folder.tidy(path.name for path in kept)
+    for stage in ("select", "refit"):
+        last = folder.checkpoint(stage)
+        folder.tidy(path.name for path in (last, previous_checkpoint(last), chosen_path(folder, stage)))
 
 
 def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
@@ -125,17 +129,15 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
     fixed = validated and spec.training.select == "last"  # the length was chosen beforehand: nothing validates
     choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
     parts = prepared(spec, machine, source)
-    chosen = known_selection(folder)
-    if chosen is None:
-        chosen = Selection(spec.training.epochs if fixed else 0, None, ())
-        if spec.training.epochs and not fixed:
-            if not validated and len(choosing):  # protocol default: the literature's habit, and on record
-                folder.log({"stage": "select", "step": 0, "opened": "test split", "images": len(choosing)})
-            judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
-            validate = judge if len(choosing) else None
-            begun = Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
-            chosen = run_stage(begun.shared_as(machine))
-            folder.write("selection.json", asdict(chosen))
+    chosen = Selection(spec.training.epochs if fixed else 0, None, ())
+    if spec.training.epochs and not fixed:
+        if not validated and len(choosing):  # protocol default: the literature's habit, and on record
+            folder.log({"stage": "select", "step": 0, "opened": "test split", "images": len(choosing)})
+        judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
+        validate = judge if len(choosing) else None
+        begun = Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
+        chosen = run_stage(begun.shared_as(machine))
+        folder.write("selection.json", asdict(chosen))
     refits = chosen.epoch > 0 and (fixed or (spec.training.refit and spec.data.protocol == "fixed-validation"))
     mining = chosen.mining_seconds
     if refits:
@@ -148,7 +150,7 @@ def computed(spec: RunSpec, machine: Machine, watch: Watch, source: Source, fold
         load_chosen(parts.model, folder, "refit" if refits else "select")
     test = None
     if is_first(others):
-        save_tensors(folder.model, flat("model", parts.model.state_dict()), {"address": folder.path.name})
+        save_model(folder.model, parts.model, {"contents": f"{folder.path.name}/model"})
         test = tested(parts, source, spec, folder)
     return RunResult(
         address=folder.path.name,
@@ -179,12 +181,6 @@ def prepared(spec: RunSpec, machine: Machine, source: Source) -> Parts:
     return Parts(model, model, loader)
 
 
-def known_selection(folder: RunFolder) -> Selection | None:
-    """What an interrupted call had chosen already."""
-    values = folder.read("selection.json")
-    return None if values is None else Selection(**{**values, "history": tuple(values["history"])})
-
-
 def trained_on(chosen: Selection, all_classes: bool) -> str:
     """In words, on what the final model was trained."""
     if not chosen.epoch:
@@ -204,5 +200,6 @@ def facts(model: Embedder, source: Source) -> dict[str, Any]:
         },
         "weights": model.weights_hash,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
+        "numerics": NUMERICS,
         "code": code_version(),
     }

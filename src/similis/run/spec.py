@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from similis.registry import unknown
+from similis.training.files import in_one_line
 from similis.values import UserError
 
 
@@ -219,8 +220,8 @@ def file_values(
         raise UserError(f"there is no file {path}; {begin}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
+        raise UserError(f"{path} is not YAML ({in_one_line(error)}); {begin}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path} holds {type(values).__name__}; it should be a mapping with {keys}")
     return values
