@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from similis import formula, losses
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
+    from similis.objective.loss import Loss, list_losses, loss
     from similis.objective.mining import miner
-    from similis.objective.module import Loss, list_losses, loss
     from similis.retrieval.embed import embed
     from similis.retrieval.evaluate import evaluate
     from similis.retrieval.search import search
@@ -23,17 +23,17 @@ __version__ = "0.1.0"
 # Public name -> the module that defines it, and its name there; imported on first use: `import similis` stays light.
 _PUBLIC = {
     "DataError": ("similis.values", "DataError"),
-    "Loss": ("similis.objective.module", "Loss"),
+    "Loss": ("similis.objective.loss", "Loss"),
     "MissingExtraError": ("similis.values", "MissingExtraError"),
     "RunSpec": ("similis.run.spec", "RunSpec"),
     "SimilisError": ("similis.values", "SimilisError"),
     "UserError": ("similis.values", "UserError"),
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
-    "list_losses": ("similis.objective.module", "list_losses"),
-    "loss": ("similis.objective.module", "loss"),
+    "list_losses": ("similis.objective.loss", "list_losses"),
+    "loss": ("similis.objective.loss", "loss"),
     "miner": ("similis.objective.mining", "miner"),
-    "open_data": ("similis.data.opening", "open_data"),
+    "open_data": ("similis.data.open_data", "open_data"),
     "read_spec": ("similis.run.spec", "read_spec"),
     "search": ("similis.retrieval.search", "search"),
     "tournament": ("similis.study.tournament", "run_tournament"),

@@ -16,13 +16,19 @@ Example:
 
 from __future__ import annotations
 
-from similis.objective.compare import compare, compare_classes, compare_classes_to, compare_to_classes, count_classes
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Geometry
-from similis.objective.proxies import Size, class_vectors, one_per_class
-from similis.objective.reductions import Term, Top, count, lse, present, softplus, top, total
-from similis.objective.references import Block, References, batch_references
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import (
+    compare,
+    compare_classes,
+    compare_classes_to,
+    compare_to_classes,
+    count_classes,
+)
+from similis.objective.comparison.proxies import Size, initial_proxies, one_per_class
+from similis.objective.terms.distances import Geometry
+from similis.objective.terms.reductions import Term, Top, count, lse, present, softplus, top, total
+from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, register_miner
 from similis.sphere import unit
 from similis.values import Pairs, Triplets, UserError
@@ -43,13 +49,13 @@ __all__ = [
     "Triplets",
     "UserError",
     "batch_references",
-    "class_vectors",
     "compare",
     "compare_classes",
     "compare_classes_to",
     "compare_to_classes",
     "count",
     "count_classes",
+    "initial_proxies",
     "lse",
     "one_per_class",
     "present",

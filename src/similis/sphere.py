@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-def widened(vectors: Tensor) -> Tensor:
+def widen(vectors: Tensor) -> Tensor:
     """Half precision becomes float32: exponents of 35 and more are ordinary in these losses."""
     return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
 
@@ -27,13 +27,13 @@ def unit(vectors: Tensor) -> Tensor:
         >>> unit(torch.tensor([[3e20, 4e20], [3e-30, 4e-30], [0.0, 0.0]])).tolist()[0]
         [0.6000000238418579, 0.800000011920929]
     """
-    scaled, _ = rescale(widened(vectors))
+    scaled, _ = rescale(widen(vectors))
     return scaled / scaled_norms(scaled)
 
 
 def norms(vectors: Tensor) -> Tensor:
     """Norms (..., 1) of at least float32; infinite for a vector without direction, so that dividing by it gives 0."""
-    scaled, power = rescale(widened(vectors))
+    scaled, power = rescale(widen(vectors))
     return scaled_norms(scaled) / power
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.objective.module import Loss
+from similis.objective.loss import Loss
 from similis.registry import LossEntry
 from tests.proof import zero
 

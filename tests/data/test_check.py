@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from similis.data.check import check_data
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.values import DataError
 from tests.data.pictures import picture, write

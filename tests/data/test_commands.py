@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from similis.cli import main
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from tests.data.pictures import picture, write
 
 

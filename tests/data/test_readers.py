@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from similis.data.known import counted
-from similis.data.opening import open_data
+from similis.data.catalogue import counted
+from similis.data.open_data import open_data
 from similis.data.pack import pack
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write

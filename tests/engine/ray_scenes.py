@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.engine.gang import gang
 from similis.engine.ray import WorkersLostError, connect
 from similis.engine.ray import map as ray_map
+from similis.engine.worker_group import run_worker_group
 from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, speaking, square, wrong
 
 
@@ -23,11 +23,11 @@ def small(folder: str) -> None:
     assert ray_map(square, range(5), workers=2) == [0, 1, 4, 9, 16]
     raises(ValueError, "no square of -1", lambda: ray_map(square, [1, -1, 2]))
     assert ray_map(square, []) == []
-    one, two = gang(joined_loss, 2)
+    one, two = run_worker_group(joined_loss, 2)
     assert one == two
     assert abs(one - alone()) < 1e-12
     said: list[tuple[int, str]] = []
-    assert gang(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
+    assert run_worker_group(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
     assert sorted(said) == [(0, "first of 0"), (0, "last of 0"), (1, "first of 1"), (1, "last of 1")]
     tournament(Path(folder))
 
@@ -51,12 +51,12 @@ def lost_workers(folder: str) -> None:
     calls = {n: len((Path(folder) / str(n)).read_text()) for n in range(6)}
     assert calls == {0: 1, 1: 2, 2: 1, 3: 2, 4: 1, 5: 2}  # only what was lost ran again
     begun = time.monotonic()
-    assert gang(counting, 2, folder, 6, 3) == [[3, 6], [3, 6]]  # went on from the third step
+    assert run_worker_group(counting, 2, folder, 6, 3) == [[3, 6], [3, 6]]  # went on from the third step
     print(f"a gang of two with one killed worker took {time.monotonic() - begun:.1f} s")
-    raises(ValueError, "has no idea", lambda: gang(wrong, 2))
+    raises(ValueError, "has no idea", lambda: run_worker_group(wrong, 2))
     again = Path(folder) / "again"
     again.mkdir()
-    raises(WorkersLostError, "lost 1 times", lambda: gang(counting, 2, str(again), 6, 3, losses_allowed=0))
+    raises(WorkersLostError, "lost 1 times", lambda: run_worker_group(counting, 2, str(again), 6, 3, losses_allowed=0))
 
 
 def lost_node(folder: str) -> None:
@@ -99,12 +99,12 @@ LONG_RUN = {
 
 def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
     """A run of two workers under kills, and the same on two processes of this machine without."""
+    from similis.run.distributed import run_on_ranks
     from similis.run.machine import Machine
-    from similis.run.ranks import run_on_ranks
-    from similis.run.spec import changed, parse_spec
+    from similis.run.spec import parse_spec, replace_values
     from tests.run.small import remains
 
-    values, root = changed(LONG_RUN, {"training.epochs": int(epochs)}), Path(folder)
+    values, root = replace_values(LONG_RUN, {"training.epochs": int(epochs)}), Path(folder)
     (root / "run.json").write_text(json.dumps(values))
     words = ["train", str(root / "run.json"), "--runs", str(root / "ray"), "--workers", "2", "--no-pictures"]
     seen = under_kills(words, root / "ray", root, int(kills), float(pause))

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from similis.objective.context import distributed
-from similis.objective.module import loss
+from similis.objective.loss import loss
 
 
 def square(number: int) -> int:

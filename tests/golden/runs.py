@@ -13,7 +13,7 @@ import torch
 
 from similis.run.machine import Machine
 from similis.run.run import run
-from similis.run.spec import changed, parse_spec
+from similis.run.spec import parse_spec, replace_values
 from similis.training.folder import RunFolder
 
 RECORD = Path(__file__).with_name("runs.json")
@@ -35,7 +35,7 @@ RUNS = {
 def measure(name: str) -> dict[str, list[float]]:
     """The losses of all steps, and the score of every test query."""
     torch.set_num_threads(1)
-    spec = parse_spec(changed(BASE, RUNS[name]))
+    spec = parse_spec(replace_values(BASE, RUNS[name]))
     with tempfile.TemporaryDirectory() as root:
         result = run(spec, Machine(root=Path(root), cache_bytes=2**20))
         steps = [record["loss"] for record in RunFolder(result.folder).records() if "loss" in record]

@@ -8,7 +8,7 @@ import pytest
 
 from similis.cli import main
 from similis.data.images import prepare
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.values import DataError, SimilisError
 
 SMALL = ("--backbone", "small_conv", "--size", "16", "--dim", "8", "--epochs", "1", "--no-pictures")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.context import dense, tiles
-from similis.objective.module import Loss
+from similis.objective.loss import Loss
 from similis.registry import LossEntry
 from tests.batches import random_batch
 from tests.proof import DIM, build, forms, zero

@@ -10,13 +10,13 @@ import copy
 import pytest
 import torch
 
-from similis.engine.group import Place, member_of_group
-from similis.objective.composition import regulariser
+from similis.engine.process_group import Place, member_of_group
 from similis.objective.context import distributed
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.references import Block, batch_references
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
+from similis.objective.terms.references import Block, batch_references
+from similis.objective.wrappers.combined import regulariser
+from similis.objective.wrappers.memory import WithMemory
 from similis.values import Pairs, Triplets
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, same
 from tests.hostile.wrapped import WRAPPERS, proxies

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.values import DataError
 from tests.data.pictures import picture, write
 from tests.hostile.attack import check_refused, read_data

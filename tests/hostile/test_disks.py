@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.run.spec import changed
+from similis.run.spec import replace_values
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 from tests.run.small import VALUES, remains
@@ -24,7 +24,7 @@ def place(tmp_path_factory):
     root = tmp_path_factory.mktemp("disks")
     write(root / "photos", {f"kind{c:02}/{n}.png": picture(10 * c + n) for c in range(12) for n in range(6)})
     slim = {"data.source": str(root / "photos"), "model.options": {"width": "slim", "depth": 1}}
-    (root / "run.yaml").write_text(yaml.safe_dump(changed(VALUES, slim)))
+    (root / "run.yaml").write_text(yaml.safe_dump(replace_values(VALUES, slim)))
     (root / "query.png").write_bytes(picture(999))
     assert ended(train(root, root / "sound")) == 0
     return root

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.composition import Combined, regulariser
 from similis.objective.context import dense, tiles
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.nested import Nested
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import loss
+from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses, miners
 from similis.values import Counts, Pairs, Triplets
 from tests.batches import random_batch

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.sources import LARGEST
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write

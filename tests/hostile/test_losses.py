@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from similis.objective.tiling import tiles, tiling_of
+from similis.objective.backends.choice import tiles, tiling_of
 from similis.values import UserError
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same
 from tests.proof import CLASSES, build

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.run.spec import changed
+from similis.run.spec import replace_values
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 from tests.run.small import VALUES, child, ran, remains
@@ -90,7 +90,7 @@ def place(tmp_path_factory):
     """Photos, a specification, and a picture to search with."""
     root = tmp_path_factory.mktemp("attacked")
     write(root / "photos", {f"kind{c:02}/{n}.png": picture(10 * c + n) for c in range(12) for n in range(6)})
-    values = changed(VALUES, {"data.source": str(root / "photos"), "model.options": SLIM})
+    values = replace_values(VALUES, {"data.source": str(root / "photos"), "model.options": SLIM})
     (root / "run.yaml").write_text(yaml.safe_dump(values))
     (root / "query.png").write_bytes(picture(999))
     return root

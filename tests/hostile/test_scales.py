@@ -13,9 +13,9 @@ from similis.objective.losses.npair import pair_rows
 from similis.registry import losses
 from similis.retrieval.evaluate import evaluate
 from similis.retrieval.index import build_index
-from similis.retrieval.likeness import comparable
-from similis.retrieval.mining import mine_offline
+from similis.retrieval.offline_mining import mine_offline
 from similis.retrieval.search import search
+from similis.retrieval.similarity import comparable
 from similis.values import Embedded, UserError
 from tests.hostile.attacks import BACKENDS, FORMS, batch, every_backend, every_form, ignores_length, results, same
 from tests.proof import build, forms

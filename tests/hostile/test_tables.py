@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.pack import pack
 from similis.values import DataError
 from tests.data.pictures import picture, write

@@ -10,8 +10,8 @@ from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
 
 from similis.objective.context import dense, keep_context, tiles
-from similis.objective.module import loss
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import loss
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import miners
 from similis.values import Triplets, UserError
 from tests.batches import random_batch

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from similis.objective.composition import Combined, Regulariser, regulariser
-from similis.objective.memory import WithMemory
-from similis.objective.module import Loss, loss
-from similis.objective.nested import Nested
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import Loss, loss
+from similis.objective.wrappers.combined import Combined, Regulariser, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from tests.proof import CLASSES, DIM
 
 

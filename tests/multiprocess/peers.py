@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.engine.ranks import RankError, Ranks
+from similis.engine.local_group import LocalGroup, RankFailedError
 from similis.objective.context import distributed
 from similis.registry import losses
 from tests.multiprocess.work import batch, network, objective
@@ -94,12 +94,12 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     return [value.detach(), torch.cat([p.grad.flatten() for p in model.parameters()]), joined_gradient]
 
 
-def compared(ranks: Ranks, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
+def compared(ranks: LocalGroup, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
     """Cells of the table: value, model and learned gradients relative to one process."""
     value, model, learned = measured(None, kind, name, (12,), path)
     try:
         found = ranks.call(measured, kind, name, counts, path)
-    except RankError:
+    except RankFailedError:
         return ["fails", "", ""]
     mean = sum(float(v) for v, _, _ in found) / len(found)
     return [
@@ -127,7 +127,7 @@ def table(world: int, path: str) -> list[tuple[str, ...]]:
     kinds = [("similis", n) for n in OURS] + [("pml", n) for n in PML]
     kinds += [("pml efficient", n) for n in list(PML)[:4]] + [("pml local", n) for n in PML]
     kinds += [("clip", n) for n in CLIP] if path else []
-    ranks = Ranks(world, timeout=20).__enter__()
+    ranks = LocalGroup(world, timeout=20).__enter__()
     broken: dict[str, list[str]] = {}  # kinds that cannot gather uneven rows: once seen, not tried again
     for kind, name in kinds:
         for counts in (even, uneven):
@@ -136,7 +136,7 @@ def table(world: int, path: str) -> list[tuple[str, ...]]:
                 cells = compared(ranks, kind, name, counts, path)
                 if cells[0].startswith("fails"):
                     broken[kind] = cells
-                    ranks = Ranks(world, timeout=20).__enter__()
+                    ranks = LocalGroup(world, timeout=20).__enter__()
             rows.append((kind, name, " + ".join(map(str, counts)), *cells))
     ranks.close()
     return rows

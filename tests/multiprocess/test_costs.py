@@ -7,7 +7,7 @@ import torch
 
 from similis.engine.costs import memory, traffic
 from similis.objective.context import distributed
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.values import UserError
 

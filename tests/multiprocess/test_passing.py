@@ -10,10 +10,10 @@ from torch.utils._pytree import tree_leaves
 
 from similis.engine.costs import memory, passing
 from similis.objective.context import dense, distributed, tiles
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.references import Block, References, batch_references
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
+from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.wrappers.memory import WithMemory
 from similis.registry import losses
 from similis.values import UserError
 from tests.multiprocess.agreement import assert_equal

@@ -10,9 +10,9 @@ import torch
 
 from similis.engine.costs import traffic
 from similis.objective.context import current_context, distributed, use_context
-from similis.objective.module import Loss, loss
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import Loss, loss
 from similis.objective.sharding import shard
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
 from tests.batches import random_learned
 from tests.proof import forms

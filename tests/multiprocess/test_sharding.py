@@ -8,8 +8,8 @@ import torch
 from similis.objective.context import distributed
 from similis.objective.sharding import shard
 from similis.registry import losses
-from similis.training.checkpoint import flat, nested, restore_optimiser
-from similis.training.division import divided_keys, made_whole, own_parts
+from similis.training.checkpoint import flatten_state, nest_state, restore_optimiser
+from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
 from tests.multiprocess.agreement import assert_equal
 from tests.multiprocess.work import batch, divided_several, network, objective
 
@@ -53,19 +53,19 @@ def trained(communicator, name: str, steps: range, state: dict | None, counts: t
         shard(made, communicator)
     optimiser = torch.optim.AdamW(made.parameters(), lr=0.05)
     if state is not None:
-        own = own_parts(state, divided_keys(made, optimiser, state))
-        made.load_state_dict(nested("loss", own))
-        restore_optimiser(optimiser, nested("optimiser", own))
+        own = take_own_shards(state, sharded_keys(made, optimiser, state))
+        made.load_state_dict(nest_state("loss", own))
+        restore_optimiser(optimiser, nest_state("optimiser", own))
     for step in steps:
         inputs, labels, _ = (part.split(counts)[rank] for part in batch(step))
         optimiser.zero_grad()
         with distributed(communicator):
             made(model(inputs), labels).backward()
         optimiser.step()
-    tensors = flat("loss", made.state_dict())
+    tensors = flatten_state("loss", made.state_dict())
     for number, moments in optimiser.state_dict()["state"].items():
-        tensors |= flat(f"optimiser.{number}", moments)
-    return made_whole(tensors, divided_keys(made, optimiser, tensors))
+        tensors |= flatten_state(f"optimiser.{number}", moments)
+    return gather_shards(tensors, sharded_keys(made, optimiser, tensors))
 
 
 @pytest.mark.slow

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from similis.data.sampling import samplers, shard
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.nested import Nested
+from similis.objective.loss import loss
 from similis.objective.sharding import shard as divide_classes
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
+from similis.run.distributed import run_on_ranks
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss
-from similis.run.ranks import run_on_ranks
 from similis.run.run import run
 from similis.run.spec import parse_spec
 from similis.training.checkpoint import read_checkpoint, restore, save_checkpoint

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.objective.composition import Combined, regulariser
 from similis.objective.context import distributed, tiles
-from similis.objective.memory import WithMemory
-from similis.objective.module import Loss
-from similis.objective.nested import Nested
+from similis.objective.loss import Loss
 from similis.objective.sharding import shard
+from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from tests.proof import CLASSES, DIM, build
 

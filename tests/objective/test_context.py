@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from similis.objective.compare import count_classes
+from similis.objective.comparison.compare import count_classes
 from similis.objective.context import (
     Context,
     Partition,
@@ -20,7 +20,7 @@ from similis.objective.context import (
     tiles,
     use_context,
 )
-from similis.objective.module import scale_gradient
+from similis.objective.loss import scale_gradient
 
 
 class Second:

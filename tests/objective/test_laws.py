@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.losses import exponent
 from similis.objective.context import dense, tiles
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.registry import losses, miners
 from similis.values import Pairs, Triplets
 
@@ -142,7 +142,7 @@ CHUNK = 2**14
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Constant terms of the law made small, so that they do not hide the others."""
-    monkeypatch.setattr("similis.objective.pair_products.CHUNK", CHUNK)
+    monkeypatch.setattr("similis.objective.terms.pair_products.CHUNK", CHUNK)
     monkeypatch.setattr("similis.objective.selection.STRIP", CHUNK)
 
 

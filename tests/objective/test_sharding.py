@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.values import UserError
 

@@ -18,8 +18,8 @@ AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts
 def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False) -> None:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
     from similis.cli.screen import console, show_table
-    from similis.data.known import known, told
-    from similis.data.opening import open_data
+    from similis.data.catalogue import known, told
+    from similis.data.open_data import open_data
 
     if not source:
         rows = [
@@ -36,7 +36,7 @@ def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = 
 def show_parts(manifest: Manifest) -> None:
     """A table of the parts with their images and classes."""
     from similis.cli.screen import show_table
-    from similis.data.known import counted
+    from similis.data.catalogue import counted
 
     parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in counted(manifest).items()]
     show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
@@ -65,7 +65,7 @@ def check(
     """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors."""
     from similis.cli.screen import console, show_table
     from similis.data.check import check_data
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
 
     manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
     findings = check_data(manifest, smallest_class=smallest_class)
@@ -88,7 +88,7 @@ def pack(
 ) -> None:
     """Pack a data set into Lance, for quick reads in any order."""
     from similis.cli.screen import console
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
     from similis.data.pack import pack as write
 
     packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
@@ -108,7 +108,7 @@ def words(
     from pathlib import Path
 
     from similis.cli.screen import console
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
     from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
 
     names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))

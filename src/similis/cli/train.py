@@ -127,9 +127,9 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
 def batch_words(spec: RunSpec) -> str:
     """How many images a batch has, and of how many classes where that is decided."""
     from similis.run.checks import BALANCED
-    from similis.run.parts import sampler_of
+    from similis.run.parts import resolve_sampler
 
-    size, each, sampler = spec.training.batch_size, spec.training.per_class, sampler_of(spec)
+    size, each, sampler = spec.training.batch_size, spec.training.per_class, resolve_sampler(spec)
     return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
 
 

@@ -13,8 +13,8 @@ from similis.data.samplers.mined import GROUP
 from similis.registry import losses
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
-from similis.run.parts import open_source, sampler_of
-from similis.run.spec import ObjectiveSpec, RunSpec, changed, file_values, parse_spec
+from similis.run.parts import open_source, resolve_sampler
+from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
@@ -72,8 +72,8 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
     """
     keys = asked.keys()
     if Path(source).suffix in FILES:
-        return parse_spec(moved(changed(file_values(Path(source)), keys)))
-    values = moved(changed({"data": {"source": source}}, keys))
+        return parse_spec(moved(replace_values(file_values(Path(source)), keys)))
+    values = moved(replace_values({"data": {"source": source}}, keys))
     model = values.setdefault("model", {})
     if model.get("backbone") in SCRATCH:
         model.setdefault("weights", None)
@@ -85,7 +85,7 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
 
 def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
-    source, t, sampler = open_source(spec, machine), spec.training, sampler_of(spec)
+    source, t, sampler = open_source(spec, machine), spec.training, resolve_sampler(spec)
     labels = source.manifest.labels[source.split.train]
     asked, layout = Layout(t.batch_size, t.per_class), None
     kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}
@@ -97,7 +97,7 @@ def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     if layout in (None, asked):
         return spec
     changes = {f"training.{key}": value for key, value in layout._asdict().items()}
-    return parse_spec(changed(spec.model_dump(mode="json"), changes))
+    return parse_spec(replace_values(spec.model_dump(mode="json"), changes))
 
 
 def settings(words: tuple[str, ...]) -> dict[str, Any]:

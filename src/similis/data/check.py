@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
+from similis.data.catalogue import counted
 from similis.data.images import prepare
-from similis.data.known import counted
 from similis.data.manifest import Manifest
 from similis.data.readers.folder import ENDINGS
 from similis.data.splits import overlap_remedy
@@ -46,7 +46,7 @@ def check_data(manifest: Manifest, *, smallest_class: int = 2) -> list[Finding]:
         smallest_class: classes with fewer images are reported; with one image there is no positive pair.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> check_data(open_data("synthetic?classes=4&images=3&size=16"))
         []
     """

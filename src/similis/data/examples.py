@@ -154,7 +154,7 @@ def image_data(
 
     Example:
         >>> from similis.data.loader import Loader
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> data = image_data(open_data("synthetic?classes=4&images=2&size=16"), Preprocessing(size=8, resize=10))
         >>> next(Loader(data).ordered(torch.arange(8), batch_size=4)).images.shape
         torch.Size([4, 3, 8, 8])

@@ -88,7 +88,7 @@ def explain(error: Exception, data: bytes) -> str:
     return f"it is damaged or cut short ({' '.join(str(error).split()) or type(error).__name__})"
 
 
-def resized(pixels: Pixels, side: int, interpolation: Interpolation) -> Pixels:
+def resize(pixels: Pixels, side: int, interpolation: Interpolation) -> Pixels:
     """An array as a square of the given side."""
     image = import_extra("PIL.Image").fromarray(np.ascontiguousarray(pixels))
     return np.asarray(image.resize((side, side), filter_of(interpolation)), dtype=np.uint8)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from similis.data.draws import generator_of
 from similis.data.manifest import Manifest
+from similis.data.random_draws import generator_of
 from similis.values import DataError, UserError
 
 Protocol = Literal["default", "fixed-validation", "cross-validation"]
@@ -61,7 +61,7 @@ def split_data(
         test_share: share of all classes that test, where there is no official split.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> split = split_data(open_data("synthetic?classes=20&images=2&size=8"))
         >>> len(split.train), len(split.validation), len(split.test)
         (16, 4, 20)
@@ -92,7 +92,7 @@ def cross_validation(manifest: Manifest, *, folds: int = 10, seed: int = 0, test
         test_share: see :func:`split_data`.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> [len(s.validation) for s in cross_validation(open_data("synthetic?classes=8&images=1&size=8"), folds=4)]
         [1, 1, 1, 1]
     """
@@ -116,7 +116,7 @@ def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) ->
         return train, test
     if not 0.0 <= share < 1.0:
         raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
-    classes = shuffled(np.unique(labels), seed, _TEST_STREAM)
+    classes = shuffle(np.unique(labels), seed, _TEST_STREAM)
     number = round(share * len(classes)) if share else 0
     number = min(max(number, 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
@@ -135,7 +135,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
         raise UserError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     if protocol == "default":
         return train[:0]
-    order = shuffled(train, seed, _VALIDATION_STREAM)
+    order = shuffle(train, seed, _VALIDATION_STREAM)
     if protocol == "fixed-validation":
         if not 0.0 < share < 1.0:
             raise UserError(f"validation_share lies between 0 and 1; given {share}")
@@ -148,7 +148,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
     return np.sort(np.array_split(order, folds)[fold])
 
 
-def shuffled(classes: Ints, seed: int, stream: int) -> Ints:
+def shuffle(classes: Ints, seed: int, stream: int) -> Ints:
     """Classes in a random order that depends on seed and stream only."""
     order = np.argsort(generator_of(seed, stream).random(len(classes)), kind="stable")
     return np.asarray(classes[order])

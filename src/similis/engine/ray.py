@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from similis.engine.local import noted
+from similis.engine.local import report_result
 from similis.values import SimilisError, UserError, import_extra
 
 Item = TypeVar("Item")
@@ -116,7 +116,7 @@ def map(  # noqa: A001 - as in the engine on this machine
 
     def finish_one() -> None:
         number, result = first_result(ray, waiting, retries)
-        found[number] = noted(result, finished)
+        found[number] = report_result(result, finished)
 
     for number, item in enumerate(work):
         if workers is not None and len(waiting) >= workers:

@@ -19,7 +19,7 @@ from similis.registry import LossEntry, keyword_defaults, losses, unknown
 from similis.values import UserError
 
 if TYPE_CHECKING:
-    from similis.objective.module import Loss
+    from similis.objective.loss import Loss
 
 # Three classes: two that overlap (one sample of each lies among the other's), one that is easy to tell.
 DEGREES = (5.0, 38.0, 96.0, 66.0, 128.0, 160.0, 232.0, 262.0, 300.0)
@@ -95,7 +95,7 @@ def forces(name: str, *, form: str | None = None) -> Forces:
 
 def build_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
     """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
-    from similis.objective.module import loss
+    from similis.objective.loss import loss
 
     entry = losses.get(name)
     chosen = next(iter(entry.forms)) if form is None else form

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from similis.model.backbone import Backbone
 from similis.model.initial import initialised
 from similis.model.pooling import Pooling
-from similis.sphere import unit, widened
+from similis.sphere import unit, widen
 from similis.values import Preprocessing, UserError
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -85,7 +85,7 @@ class Embedder(nn.Module):
         vectors = features if self.norm is None else self.norm(features)
         vectors = vectors if self.head is None else self.head(vectors)
         # A cosine of half precision has three digits; neighbours are closer than that.
-        return unit(vectors) if self.normalise else widened(vectors)
+        return unit(vectors) if self.normalise else widen(vectors)
 
     @torch.no_grad()
     def cacheable_features(self, images: Tensor) -> Tensor:

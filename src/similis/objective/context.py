@@ -193,7 +193,7 @@ def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager
     Example:
         >>> import torch
         >>> from torch.utils.checkpoint import checkpoint
-        >>> from similis.objective.module import loss
+        >>> from similis.objective.loss import loss
         >>> x = torch.randn(6, 4, requires_grad=True)
         >>> with tiles(2, 3):
         ...     value = checkpoint(

@@ -30,12 +30,12 @@ def miner(name: str) -> Miner:
     return function
 
 
-def each_row(miner: Callable[..., Found]) -> bool:
+def mines_single_rows(miner: Callable[..., Found]) -> bool:
     """Whether a miner is known to look at one row at a time; nothing is known of functions from outside."""
     return any(entry.function is miner and not entry.joint for entry in miners)
 
 
-def row_by_row(
+def mine_rows(
     mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Partition | None
 ) -> Found:
     """What a miner of single rows finds for the anchors of this process; draws know the row's joined number."""
@@ -43,7 +43,7 @@ def row_by_row(
     return mine(similarity, positive, negative, **({"first": joint.first} if joint and numbered else {}))
 
 
-def mined_jointly(
+def mine_jointly(
     mine: Callable[..., Found],
     similarity: Tensor,
     positive: Tensor,
@@ -64,10 +64,10 @@ def mined_jointly(
     """
     if joint is None:
         return mine(similarity, positive, negative)
-    return own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
+    return select_own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
 
 
-def own_tuples(found: Found, joint: Partition) -> Found:
+def select_own_tuples(found: Found, joint: Partition) -> Found:
     """The tuples whose anchor is a row of this process, anchors numbered from its first row."""
 
     def own(anchors: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
@@ -79,13 +79,13 @@ def own_tuples(found: Found, joint: Partition) -> Found:
     return Pairs(*own(found.positive_anchors, found.positives), *own(found.negative_anchors, found.negatives))
 
 
-def generator_of(seed: int, call: int, *more: int) -> torch.Generator:
+def make_generator(seed: int, call: int, *more: int) -> torch.Generator:
     """A generator for one call of a miner; all numbers are mixed, for torch looks at 32 bits of a seed only."""
     mixed = np.random.SeedSequence([seed % 2**64, call, *more]).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0]))
 
 
-def asked_for(miner: Miner) -> list[str]:
+def requested_arguments(miner: Miner) -> list[str]:
     """Which of ``generator`` and ``dim`` a miner has as an argument that nobody has set yet."""
     known = inspect.signature(miner).parameters
     return [
@@ -93,7 +93,7 @@ def asked_for(miner: Miner) -> list[str]:
     ]
 
 
-def fitting_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:
+def resolve_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:
     """The miner by name, refused if its tuples are not those that the loss takes."""
     if miner is None or not isinstance(miner, str):
         return miner

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.context import Partition, spread_evenly
-from similis.objective.module import Loss
+from similis.objective.loss import Loss
 from similis.values import Communicator, UserError
 
 

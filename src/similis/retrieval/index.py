@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.registry import unknown
-from similis.retrieval.likeness import Similarity, check_range, comparable
+from similis.retrieval.similarity import Similarity, check_range, comparable
 from similis.values import DataError, Neighbors, UserError, import_extra
 
 Kind = Literal["flat", "ivf-pq", "hnsw"]

@@ -15,9 +15,9 @@ import torch
 import similis
 from similis.data.sampling import samplers
 from similis.model.backbone import ZOO, backbones
-from similis.objective.module import preset_of
+from similis.objective.loss import get_preset
 from similis.registry import losses, miners, regularisers
-from similis.run.parts import sampler_of
+from similis.run.parts import resolve_sampler
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
 from similis.values import UserError
@@ -64,11 +64,11 @@ def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str
 def source_fingerprints(spec: RunSpec) -> dict[str, str]:
     """Part -> hash of the source of what a specification names, plug-ins included."""
     objective = spec.objective
-    preset = preset_of(losses.get(objective.loss), objective.preset)
+    preset = get_preset(losses.get(objective.loss), objective.preset)
     miner = objective.miner or (preset.miner if preset else None)
     found = {
         "loss": source_hash(losses, objective.loss),
-        "sampler": source_hash(samplers, sampler_of(spec)),
+        "sampler": source_hash(samplers, resolve_sampler(spec)),
         "backbone": source_of_backbone(spec),
     }
     if miner is not None:

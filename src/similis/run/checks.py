@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.run.parts import Source, sampler_of
+from similis.run.parts import Source, resolve_sampler
 from similis.run.spec import RunSpec
 from similis.values import DataError, UserError
 
@@ -60,7 +60,7 @@ def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> No
 
 def check_layout(spec: RunSpec, labels: Tensor) -> None:
     """Refuse balanced batches that cannot be made of the training images, with the nearest that can."""
-    t, sampler = spec.training, sampler_of(spec)
+    t, sampler = spec.training, resolve_sampler(spec)
     asked = Layout(t.batch_size, t.per_class)
     if sampler not in BALANCED or is_possible(asked, labels, sampler):
         return

@@ -15,7 +15,7 @@ from similis.retrieval.embed import embed
 from similis.run.address import NUMERICS, source_of_backbone
 from similis.run.machine import Machine
 from similis.run.parts import Source
-from similis.run.sharing import is_first, settle
+from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
 from similis.training.tensors import cached_tensors
 
@@ -30,11 +30,11 @@ def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSp
         return {"features": embed(model.eval().cacheable_features, batches, count=len(rows)).vectors}
 
     if not is_first(machine.communicator):
-        settle(machine.communicator)
+        wait_for_all(machine.communicator)
     path = machine.root / "features" / f"{key}.safetensors"
     found = cached_tensors(path, compute, {"format": "similis-features-1", "contents": key})
     if is_first(machine.communicator):
-        settle(machine.communicator)
+        wait_for_all(machine.communicator)
     return found["features"]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from similis.data.content import digest_of
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest, from_columns
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.model.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.search import search
@@ -48,12 +48,12 @@ def open_gallery(result: RunResult, machine: Machine, source: str | None = None)
     path = result.folder / "galleries" / f"{manifest.fingerprint()[:24]}.safetensors"
     metadata = {"format": "similis-gallery-1", "contents": f"{result.address}/{manifest.fingerprint()}"}
     kept = cached_tensors(
-        path, lambda: {"vectors": embedded(model, manifest, machine, result.spec.evaluation.batch_size)}, metadata
+        path, lambda: {"vectors": embed_gallery(model, manifest, machine, result.spec.evaluation.batch_size)}, metadata
     )
     return Gallery(manifest, kept["vectors"], model)
 
 
-def embedded(model: Embedder, manifest: Manifest, machine: Machine, batch_size: int) -> Tensor:
+def embed_gallery(model: Embedder, manifest: Manifest, machine: Machine, batch_size: int) -> Tensor:
     """Embeddings (N, D) of all images of a manifest, in its order."""
     loader: Loader = images_for(model, manifest, machine, policies=("eval",))
     rows = torch.arange(len(manifest))
@@ -74,7 +74,7 @@ def find(gallery: Gallery, picture: Path, k: int) -> Neighbors:
         raise UserError(f"there is no picture {picture}; give an image file")
     data = picture.read_bytes()
     alone = from_columns(picture.name, {"path": [picture.name], "label": [0], "class_name": ["query"], "bytes": [data]})
-    query = embedded(gallery.model, alone, Machine(cache_bytes=0), 1)
+    query = embed_gallery(gallery.model, alone, Machine(cache_bytes=0), 1)
     same = torch.tensor([0 if copied else -1 for copied in copies(gallery.manifest, data)])
     return search(query, gallery.vectors, k, groups=(torch.zeros(1, dtype=torch.int64), same))
 

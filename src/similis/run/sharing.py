@@ -64,7 +64,7 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
         yield
 
 
-def settle(communicator: Communicator | None) -> None:
+def wait_for_all(communicator: Communicator | None) -> None:
     """Wait until every process has come here: what the first one wrote can be read."""
     if communicator is not None:
         communicator.barrier()

@@ -14,21 +14,21 @@ from similis.data.samplers.mined import mined_batches
 from similis.data.sampling import shard
 from similis.model.embedder import Embedder
 from similis.objective.sharding import shard as divide_classes
-from similis.retrieval.mining import Mined
-from similis.run.keeper import Keeper, chosen_contents, chosen_path
+from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine, Watch
-from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, sampler_of
-from similis.run.sharing import is_first, settle
+from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, resolve_sampler
+from similis.run.recorder import Keeper, chosen_contents, chosen_path
+from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
 from similis.training.average import MovingAverage
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
 from similis.training.events import Events
 from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
+from similis.training.gradient_averaging import check_batch_norm
 from similis.training.gradient_cache import check_independent
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.processes import check_joinable
 from similis.training.schedules import Schedule
 from similis.training.tensors import load_model, read_tensors
 from similis.values import Batch, Communicator
@@ -59,7 +59,7 @@ class Stage:
         """What its checkpoints say they hold: another run's, or another stage's, are not mistaken for them."""
         return f"{self.folder.path.name}/{self.name}"
 
-    def shared_as(self, machine: Machine) -> Stage:
+    def share_with(self, machine: Machine) -> Stage:
         """The same, shared by the machine's processes in its way."""
         return replace(
             self, communicator=machine.communicator, divide=machine.divide_classes, streamed=machine.pass_rows
@@ -79,7 +79,7 @@ class Selection:
 def run_stage(stage: Stage) -> Selection:
     """Train, or go on training; the chosen weights are in the folder afterwards."""
     task = build_task(stage)
-    check_joinable(task.model.train(), stage.communicator)
+    check_batch_norm(task.model.train(), stage.communicator)
     if task.chunk is not None:
         check_independent(task.model.train())
     progress = Progress()
@@ -99,12 +99,12 @@ def run_stage(stage: Stage) -> Selection:
                 task,
                 batches_of(stage, task),
                 progress,
-                before_epoch=keeper.mined if sampler_of(stage.spec) == "mined" else None,
+                before_epoch=keeper.mined if resolve_sampler(stage.spec) == "mined" else None,
                 after_step=keeper.stepped,
                 after_epoch=keeper.validated,
                 epochs=stage.epochs,
             )
-    settle(stage.communicator)
+    wait_for_all(stage.communicator)
     return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]), notes["mining_seconds"])
 
 
@@ -163,7 +163,7 @@ def build_task(stage: Stage) -> Task:
 
 def steps_of(stage: Stage) -> int:
     """Batches of an epoch; those of mined tuples are counted before anything is mined."""
-    if sampler_of(stage.spec) == "mined":
+    if resolve_sampler(stage.spec) == "mined":
         return mined_batches(len(stage.rows), stage.spec.training.batch_size)
     return len(epoch_batches(stage.spec, stage.source, stage.rows, 0))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from similis.objective.module import Loss
+from similis.objective.loss import Loss
 from similis.registry import keyword_defaults, losses, unknown
 from similis.sklearn.losses import LossProblem, build_loss, compares_unit_vectors, consecutive_tuples, parameter_vector
 from similis.sklearn.margins import constraints, lmnn, tuple_problem

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from similis.objective.module import Loss, loss
+from similis.objective.loss import Loss, loss
 from similis.sklearn.matrix import Array, IntArray, Penalty
 from similis.values import OptionValue, Pairs, Triplets
 

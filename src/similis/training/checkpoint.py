@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from similis.training.division import divided_keys, made_whole, own_parts
 from similis.training.files import DamagedError, damaged
 from similis.training.loop import Progress, Task
+from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
 
@@ -52,13 +52,13 @@ def save_checkpoint(
         contents: the run and the stage that it belongs to.
         keep: the file that is there now is sound, and is kept as the one before this.
     """
-    tensors = flat("model", task.model.state_dict()) | flat("loss", task.loss.state_dict())
-    tensors |= flat("table", task.tables)
+    tensors = flatten_state("model", task.model.state_dict()) | flatten_state("loss", task.loss.state_dict())
+    tensors |= flatten_state("table", task.tables)
     if task.average is not None:
-        tensors |= flat("average", task.average.state_dict())
+        tensors |= flatten_state("average", task.average.state_dict())
     for number, state in task.optimiser.state_dict()["state"].items():
-        tensors |= flat(f"optimiser.{number}", state)
-    tensors = made_whole(tensors, divided_keys(task.loss, task.optimiser, tensors))
+        tensors |= flatten_state(f"optimiser.{number}", state)
+    tensors = gather_shards(tensors, sharded_keys(task.loss, task.optimiser, tensors))
     if task.communicator is not None and task.communicator.rank:
         return
     described = {"format": FORMAT, "contents": contents, "progress": json.dumps(asdict(progress))}
@@ -94,24 +94,24 @@ def read_checkpoint(path: Path, contents: str = "") -> Checkpoint:
 
 def restore(task: Task, checkpoint: Checkpoint) -> None:
     """Put a checkpoint back into a task that was built from the same spec."""
-    tensors = own_parts(checkpoint.tensors, divided_keys(task.loss, task.optimiser, checkpoint.tensors))
+    tensors = take_own_shards(checkpoint.tensors, sharded_keys(task.loss, task.optimiser, checkpoint.tensors))
     try:
-        task.model.load_state_dict(nested("model", tensors))
-        task.loss.load_state_dict(nested("loss", tensors))
+        task.model.load_state_dict(nest_state("model", tensors))
+        task.loss.load_state_dict(nest_state("loss", tensors))
         if task.average is not None:
-            task.average.load_state_dict(nested("average", tensors))
-        restore_optimiser(task.optimiser, nested("optimiser", tensors))
+            task.average.load_state_dict(nest_state("average", tensors))
+        restore_optimiser(task.optimiser, nest_state("optimiser", tensors))
     except (RuntimeError, LookupError) as error:
         raise damaged(checkpoint.path, f"it does not fit the model and the loss as they are now: {error}") from error
-    task.tables = nested("table", tensors)
+    task.tables = nest_state("table", tensors)
 
 
-def flat(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
+def flatten_state(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     """A state with dotted keys; a dictionary inside (the extra state of a memory) is flattened too."""
     out: dict[str, Tensor] = {}
     for key, value in state.items():
         if isinstance(value, Mapping):
-            out |= flat(f"{prefix}/{key}", value)
+            out |= flatten_state(f"{prefix}/{key}", value)
         elif isinstance(value, Tensor):
             out[f"{prefix}/{key}"] = value
         elif value is not None:
@@ -119,7 +119,7 @@ def flat(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     return out
 
 
-def nested(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def nest_state(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The state that :func:`flat` made flat."""
     out: dict[str, Any] = {}
     for name, value in tensors.items():

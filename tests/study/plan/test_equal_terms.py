@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from similis.run.spec import RunSpec, changed, parse_spec
+from similis.run.spec import RunSpec, parse_spec, replace_values
 from similis.study.plan.equal_terms import ALLOWED, EqualTerms, UnequalTermsError, field_names, held_field, held_terms
 from similis.study.statistics.fair_table import fair_table
 from similis.values import UserError
@@ -22,7 +22,7 @@ UNFAIR = {
 @pytest.mark.parametrize("field", UNFAIR)
 def test_results_under_unequal_terms_are_refused_by_the_field(field):
     fair = held_terms(SPEC, FACTS)
-    unfair = held_terms(changed(SPEC, {field: UNFAIR[field]}), FACTS)
+    unfair = held_terms(replace_values(SPEC, {field: UNFAIR[field]}), FACTS)
     with pytest.raises(UnequalTermsError, match=f"^{field} differs: a") as refused:
         fair_table([record("a", held=fair), record("b", held=unfair)])
     assert refused.value.field == field
@@ -47,11 +47,11 @@ def test_what_may_differ_may_differ():
         "objective.miner": "semi_hard", "training.loss_multiplier": 3.0, "data.fold": 2, "seed": 4,
     }  # fmt: skip
     assert set(changes) == ALLOWED
-    assert held_terms(changed(SPEC, changes), FACTS) == held_terms(SPEC, FACTS)
+    assert held_terms(replace_values(SPEC, changes), FACTS) == held_terms(SPEC, FACTS)
 
 
 def test_weights_drawn_by_the_seed_are_not_compared():
-    drawn = changed(SPEC, {"model.weights": None})
+    drawn = replace_values(SPEC, {"model.weights": None})
     assert held_terms(drawn, FACTS) == held_terms(drawn, {**FACTS, "weights": "of another seed"})
 
 

@@ -6,7 +6,7 @@ import optuna
 import pytest
 import torch
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.registry import Range, losses
 from similis.study.plan.schema import Contestant, SearchPlan
 from similis.study.plan.search_space import RATE, TABLE15, grid, search_space

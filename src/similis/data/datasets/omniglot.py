@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
 from similis.data.readers.folder import is_image, list_tree
 from similis.data.sources import FolderSource

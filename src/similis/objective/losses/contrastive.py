@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Likeness
-from similis.objective.reductions import Term, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import Similarities
+from similis.objective.terms.reductions import Term, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import Pairs, UserError
 
@@ -22,7 +22,7 @@ PairGeometry = Literal["cosine", "euclid2", "hadsell", "euclid"]
 Reduction = Literal["active", "balanced", "mean", "anchor", "sum"]
 MARGINS = {"cosine": 0.5, "euclid2": 1.0, "hadsell": 1.0, "euclid": 0.5}
 REDUCTIONS = ("active", "balanced", "mean", "anchor", "sum")
-PairFunction = Callable[[Likeness], Tensor]
+PairFunction = Callable[[Similarities], Tensor]
 
 
 class Half(NamedTuple):
@@ -122,7 +122,7 @@ def contrastive(
         grades = labels[tuples.positive_anchors, tuples.positives] if labels.ndim == 2 else None
         halves = over_tuples(p, tuples, grades, pull, push, hinged=geometry != "cosine")
     default: Reduction = "active" if geometry in ("cosine", "euclid") else "mean"
-    return reduced(p, *halves, default if reduction is None else reduction)
+    return reduce_pairs(p, *halves, default if reduction is None else reduction)
 
 
 def pair_functions(geometry: PairGeometry, margin: float, offset: bool) -> tuple[PairFunction, PairFunction]:
@@ -166,7 +166,7 @@ def over_tuples(
     )
 
 
-def reduced(p: Comparison, near: Half, far: Half, reduction: Reduction) -> Tensor:
+def reduce_pairs(p: Comparison, near: Half, far: Half, reduction: Reduction) -> Tensor:
     """The two halves as one number."""
     if reduction not in REDUCTIONS:
         raise UserError(unknown("reduction", reduction, list(REDUCTIONS)))

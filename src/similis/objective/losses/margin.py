@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.labels import known_rows
-from similis.objective.proxies import Size
-from similis.objective.reductions import Term, count, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.comparison.proxies import Size
+from similis.objective.terms.labels import check_rows
+from similis.objective.terms.reductions import Term, count, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
@@ -118,7 +118,7 @@ def of_anchors(edge: Tensor, labels: Tensor) -> Tensor:
     """The boundary of each anchor's class."""
     if labels.ndim == 2:
         raise UserError("a boundary for each class needs labels, not a relation matrix; pass one beta")
-    return edge[known_rows(labels.long(), len(edge))]
+    return edge[check_rows(labels.long(), len(edge))]
 
 
 def over_all(p: Comparison, edges: Tensor, margin_dist: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import angle_cosine
-from similis.objective.reductions import lse, softplus, top
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import angle_cosine
+from similis.objective.terms.reductions import lse, softplus, top
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Pairs
 

@@ -7,11 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare, has_whole_batch
-from similis.objective.comparison import Comparison, squares
-from similis.objective.labels import checked_labels
-from similis.objective.reductions import count, lse, present, softplus, top, total
-from similis.objective.references import Block, References
+from similis.objective.backends.base import Comparison, squares
+from similis.objective.comparison.compare import compare, has_whole_batch
+from similis.objective.terms.labels import check_labels
+from similis.objective.terms.reductions import count, lse, present, softplus, top, total
+from similis.objective.terms.references import Block, References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -89,7 +89,7 @@ def npair(
     if positives not in ("all", "one", "pairs"):
         raise UserError(unknown("choice of positives", positives, ["all", "one", "pairs"]))
     if positives == "pairs" and references is None and labels.ndim == 1 and has_whole_batch():
-        rows = pair_rows(checked_labels(labels, len(embeddings)))
+        rows = pair_rows(check_labels(labels, len(embeddings)))
         if rows.shape[1]:
             return chosen_pairs(embeddings[rows[0]], embeddings[rows[1]], l2, sphere)
     p = compare(embeddings, labels, references, sphere=sphere)

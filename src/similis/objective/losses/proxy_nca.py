@@ -6,11 +6,11 @@ import math
 
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes, count_classes
-from similis.objective.distances import angle_cosine
-from similis.objective.proxies import Size, class_vectors
-from similis.objective.reductions import Term, lse
-from similis.objective.tile import Tile
+from similis.objective.comparison.compare import compare_to_classes, count_classes
+from similis.objective.comparison.proxies import Size, initial_proxies
+from similis.objective.terms.distances import angle_cosine
+from similis.objective.terms.reductions import Term, lse
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import UserError
 
@@ -25,7 +25,7 @@ def class_proxies(size: Size) -> Tensor:
     """One direction for each of at least two classes, (C, D)."""
     if size.num_classes is not None:
         two_or_more(size.num_classes)
-    return class_vectors(size)
+    return initial_proxies(size)
 
 
 @register_loss(
@@ -71,7 +71,8 @@ def proxy_nca(
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.all_triplets import Excess, hinge_over_triplets, over_triplets
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Geometry, Likeness, angle_cosine
-from similis.objective.reductions import softplus
-from similis.objective.references import References
+from similis.objective.backends.base import Comparison
+from similis.objective.backends.tiled.triplets import Excess, hinge_over_triplets, over_triplets
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import Geometry, Similarities, angle_cosine
+from similis.objective.terms.reductions import softplus
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
@@ -105,7 +105,7 @@ def triplet(
     alpha = MARGINS[geometry] if margin is None else margin
     p = compare(embeddings, labels, references, sphere=on_sphere)
 
-    def excess(near: Likeness, far: Likeness, np: Tensor | None) -> Tensor:
+    def excess(near: Similarities, far: Similarities, np: Tensor | None) -> Tensor:
         value = near.far(geometry) - far.far(geometry) + alpha
         if np is not None:
             value = value - direction * angle_cosine(far.s, near.s, np)
@@ -114,8 +114,8 @@ def triplet(
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
     if not smooth and not direction:
-        return reduced(p, *hinge_over_triplets(p, geometry, alpha), reduction)
-    return reduced(p, *over_triplets(p, excess, directed=bool(direction)), reduction)
+        return reduce_triplets(p, *hinge_over_triplets(p, geometry, alpha), reduction)
+    return reduce_triplets(p, *over_triplets(p, excess, directed=bool(direction)), reduction)
 
 
 def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:
@@ -123,10 +123,10 @@ def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Redu
     near, far = p.at(tuples.positives, tuples.anchors), p.at(tuples.negatives, tuples.anchors)
     np = p.between(tuples.positives, tuples.negatives) if directed else None
     value = excess(near, far, np)
-    return reduced(p, value, torch.ones_like(value, dtype=torch.bool), value > 0, reduction)
+    return reduce_triplets(p, value, torch.ones_like(value, dtype=torch.bool), value > 0, reduction)
 
 
-def reduced(p: Comparison, value: Tensor, number: Tensor, active: Tensor, reduction: Reduction) -> Tensor:
+def reduce_triplets(p: Comparison, value: Tensor, number: Tensor, active: Tensor, reduction: Reduction) -> Tensor:
     """Sum, mean over all or mean over the active tuples."""
     if reduction == "sum":
         return p.sum(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from similis.registry import losses
-from similis.run.spec import ObjectiveSpec, RunSpec, changed, parse_spec
+from similis.run.spec import ObjectiveSpec, RunSpec, parse_spec, replace_values
 from similis.study.plan.schema import Contestant, Plan, PlanTerms
 from similis.study.plan.search_space import RATE
 
@@ -79,7 +79,7 @@ def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) ->
         "miner": contestant.miner,
     }
     values["training"]["loss_multiplier"] = settings.get(RATE, contestant.loss_multiplier)
-    return changed(values, contestant.declared)
+    return replace_values(values, contestant.declared)
 
 
 def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
     for field in plan.contestant(job.contestant).declared:
         section, _, name = field.partition(".")
         back[field] = terms[section][name]
-    return changed(spec.model_dump(mode="json"), back)
+    return replace_values(spec.model_dump(mode="json"), back)
 
 
 def first_settings(contestant: Contestant, names: Mapping[str, object]) -> dict[str, float]:

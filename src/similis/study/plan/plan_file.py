@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from similis.registry import unknown
-from similis.run.spec import RunSpec, explained, file_values
+from similis.run.spec import RunSpec, explain_validation, file_values
 from similis.study.plan.equal_terms import held_field
 from similis.study.plan.schema import Arena, Contestant, Length, Plan, PlanTerms, SearchPlan
 from similis.values import UserError
@@ -58,7 +58,7 @@ def explain_error(item: Mapping[str, Any]) -> str:
         return unknown("key", place, known_keys(item["loc"]))
     if item["type"] == "value_error":
         return f"{place or 'plan'}: {item['ctx']['error']}"
-    return explained(item)
+    return explain_validation(item)
 
 
 def known_keys(place: tuple[Any, ...]) -> list[str]:

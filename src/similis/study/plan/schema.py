@@ -7,7 +7,16 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from similis.registry import losses, unknown
-from similis.run.spec import DataSpec, EvaluationSpec, MiningSpec, ModelSpec, ObjectiveSpec, Part, TrainingSpec, changed
+from similis.run.spec import (
+    DataSpec,
+    EvaluationSpec,
+    MiningSpec,
+    ModelSpec,
+    ObjectiveSpec,
+    Part,
+    TrainingSpec,
+    replace_values,
+)
 from similis.values import UserError
 
 _OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
@@ -195,7 +204,7 @@ class Plan(Part):
 
     def arena_terms(self, arena: Arena) -> PlanTerms:
         """The terms of one table."""
-        return PlanTerms.model_validate(changed(self.terms.model_dump(mode="json"), arena.changes))
+        return PlanTerms.model_validate(replace_values(self.terms.model_dump(mode="json"), arena.changes))
 
     def arena(self, name: str) -> Arena:
         """The arena of that name."""

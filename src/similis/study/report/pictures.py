@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from similis.data.images import prepare, resized
-from similis.data.opening import open_data
+from similis.data.images import prepare, resize
+from similis.data.open_data import open_data
 from similis.figures.recall_plots import (
     draw_class_wins,
     draw_cost,
@@ -140,6 +140,6 @@ def name_and_photo(table: FairTable, folder: TournamentFolder, place: int) -> tu
         manifest = open_data(held["data.source"], root=folder.data_root, allow_counts=held["data.allow_counts"])
         first = (manifest.labels == label).nonzero()[0]
         photo = prepare(manifest.read_bytes(int(first)), resize=PHOTO_SIDE)
-        return manifest.classes(first)[label][:28], resized(photo, PHOTO_SIDE, "bilinear")
+        return manifest.classes(first)[label][:28], resize(photo, PHOTO_SIDE, "bilinear")
     except SimilisError:
         return f"class {label}", None
