@@ -34,8 +34,8 @@ SIGNS = [
     ),
     (
         "Eq. 33 (direction)",
-        "the triplet loss lost its hinge: satisfied triplets keep a gradient; the loss goes below 0, on unit vectors "
-        "down to at most alpha - 4 - gamma, on free vectors without end",
+        "the triplet loss lost its hinge: satisfied triplets keep a gradient; the loss goes below 0 (on unit vectors "
+        "not below alpha - 4 - gamma, on free vectors without end)",
         "hinge around the whole argument",
     ),
 ]
