@@ -50,7 +50,7 @@ def test_public_functions_are_not_shadowed_by_rooms():
         "figures",
         "run",
         "study",
-        "serving",
+        "sklearn",
         "cli",
     }
     assert not rooms & set(similis._PUBLIC)
@@ -66,7 +66,6 @@ def test_importing_the_package_imports_no_heavy_part():
         "ray",
         "optuna",
         "matplotlib",
-        "fastapi",
         "sentence_transformers",
     ]
     code = f"import sys, similis; print([m for m in {heavy} if m in sys.modules])"
@@ -75,7 +74,7 @@ def test_importing_the_package_imports_no_heavy_part():
 
 
 def test_losses_need_torch_alone():
-    heavy = ["timm", "torchvision", "faiss", "ray", "optuna", "matplotlib", "fastapi", "sentence_transformers", "PIL"]
+    heavy = ["timm", "torchvision", "faiss", "ray", "optuna", "matplotlib", "sentence_transformers", "PIL"]
     code = f"import sys, similis; similis.loss('triplet'); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

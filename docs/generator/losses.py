@@ -107,7 +107,7 @@ def miners_page() -> str:
     intro = (
         "A miner chooses the pairs or triplets of a batch that a loss is restricted to. It sees similarities and "
         "masks, all without gradient, and reports how many tuples it found: a run that mines nothing looks like "
-        "one that has converged. Hand its name to `similis.loss(..., miner=...)`.\n"
+        "one that has converged. Pass its name to `similis.loss(..., miner=...)`.\n"
     )
     rows = [
         [

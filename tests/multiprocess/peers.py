@@ -1,4 +1,4 @@
-"""The same comparison for other libraries: N processes against one, value and gradients.
+"""The same comparison for other libraries: N ranks against one process, value and gradients.
 
 Writes ``docs/results/distributed.md``::
 
@@ -121,7 +121,7 @@ def ratio(a: Tensor, b: Tensor) -> str:
 
 
 def table(world: int, path: str) -> list[tuple[str, ...]]:
-    """All rows for one number of processes; a pool that a peer breaks is started anew."""
+    """All rows for one number of ranks; a pool that a peer breaks is started anew."""
     even, uneven = ((6, 6), (8, 4)) if world == 2 else ((3,) * 4, (5, 1, 4, 2))
     rows = []
     kinds = [("similis", n) for n in OURS] + [("pml", n) for n in PML]
@@ -144,15 +144,18 @@ def table(world: int, path: str) -> list[tuple[str, ...]]:
 
 HEAD = """# Distributed losses, compared with one process
 
-Twelve samples divided over real gloo processes, a linear model under `DistributedDataParallel`, float64.
-Each row compares with the same library's own loss in one process on all twelve: the mean over processes
-of the reported value, the gradient of the model, and the gradient of what the loss learns (averaged over
-processes, as `DistributedDataParallel` around the loss does). *exact*: within 1e-10.
+Twelve samples are divided over two and four gloo ranks, with a linear model under `DistributedDataParallel` in float64.
+Each row compares with the same library's loss in one process on all twelve samples: the mean over ranks of the reported
+value, the gradient of the model, and the gradient of the loss's own parameters (averaged over ranks, as
+`DistributedDataParallel` around the loss does). *exact* means within 1e-10.
 
-`similis`: inside `distributed(communicator)`. `pml`: pytorch-metric-learning 2.9.0 with its
-`DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the
-wrapper. `clip`: the loss of open_clip 3.3.0. A kind that cannot gather parts of different size ends with an
-error of gloo; that was tried with its first loss. Written by `python -m tests.multiprocess.peers`.
+`similis` is its loss inside `distributed(communicator)`. `pml` is pytorch-metric-learning 2.9.0 with its
+`DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the wrapper.
+`clip` is the loss of open_clip 3.3.0. *fails*: the library cannot gather ranks of different size and gloo raises an
+error; that was tried with its first loss. These are six losses; `pytest tests/multiprocess` compares every loss of
+Similis in the same way.
+
+Written by `python -m tests.multiprocess.peers [path of open_clip/loss.py]`.
 """
 
 
@@ -161,7 +164,7 @@ def page(path: str) -> str:
     lines = [HEAD]
     for world in (2, 4):
         lines += [
-            f"\n## {world} processes\n",
+            f"\n## {world} ranks\n",
             "| library | loss | rows | value | model | learned |",
             "|---|---|---|---|---|---|",
         ]

@@ -48,7 +48,7 @@ def nca(
 
     ``prob`` is the negative logarithm of the probability of a neighbour of the own class, since
     the sum over all k other than i is the sum over both sets. ``ratio`` leaves the own class out of the
-    denominator, as ProxyNCA does; it has no lower bound.
+    denominator, as ProxyNCA does; on free vectors it has no lower bound.
 
     Args:
         embeddings: (B, D).

@@ -25,7 +25,7 @@ Gram = Literal["sum", "mean"]
     input="unit",
     cost=Cost(time="B C D + C^2 D", memory="C D"),
     paper="Psomas: Metric Learning: A Deep Dive, MSc thesis, University of Athens, 2020, chapter 6",
-    network="ResNet-50, 512",
+    network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of a proxy; among the other proxies for the push",
     learns={"proxies": one_per_class("kaiming_normal")},
     sampler="random",
