@@ -48,7 +48,7 @@ def write_report(
         "search": tables.search_table(searches) if plan.search.trials else None,
         "held": tables.held_table(found),
         "held_by_table": tables.held_by_table(found),
-        "own_samplers": any(t.terms.held.get("training.sampler", "") is None for t in found),
+        "own_samplers": tables.samplers_differ(found),
         "declared": tables.declared_table(found),
         "openings": tables.opening_table(entries),
         "entries": [f"`{entry['model']}`: {entry['why']}" for entry in entries],

@@ -145,6 +145,11 @@ def held_table(tables: Sequence[FairTable]) -> Table:
     )
 
 
+def samplers_differ(tables: Sequence[FairTable]) -> bool:
+    """Whether each loss uses its own sampler, because the plan names none."""
+    return any(table.terms.held.get("training.sampler", "") is None for table in tables)
+
+
 def shared_terms(tables: Sequence[FairTable]) -> dict[str, Any]:
     """The terms that all tables have in common."""
     return {k: v for k, v in tables[0].terms.held.items() if all(t.terms.held.get(k) == v for t in tables)}
