@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
+from similis.introspection import keyword_defaults
 from similis.objective.losses.triplet import triplet
 from similis.registry import (
     Cost,
     Entry,
     LossEntry,
     Registry,
-    keyword_defaults,
     losses,
     miners,
     register_loss,

@@ -10,10 +10,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import linecache
 import logging
 import pkgutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -21,6 +19,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
+from similis.introspection import keyword_defaults, source_text
 from similis.values import Options, OptionValue, UserError
 
 logger = logging.getLogger(__name__)
@@ -284,23 +283,6 @@ def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
         return function
 
     return register
-
-
-def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
-    """Keyword-only arguments that have a default, tensors and tuples of a miner left out."""
-    hidden = {"references", "tuples", "generator", "first"}
-    return {
-        p.name: p.default
-        for p in inspect.signature(function).parameters.values()
-        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty and p.name not in hidden
-    }
-
-
-def source_text(function: Callable[..., Any]) -> str:
-    """Source of the file (or the notebook's cell) that a function is in; nothing where there is none."""
-    file = getattr(sys.modules.get(function.__module__), "__file__", None) or function.__code__.co_filename
-    linecache.checkcache(file)
-    return "".join(linecache.getlines(file))
 
 
 def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:

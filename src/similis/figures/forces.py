@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from similis.registry import LossEntry, keyword_defaults, losses, unknown
+from similis.introspection import keyword_defaults
+from similis.registry import LossEntry, losses, unknown
 from similis.values import UserError
 
 if TYPE_CHECKING:

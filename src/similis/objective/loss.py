@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.introspection import keyword_defaults
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, dense, draw_number, use_context
@@ -24,7 +25,7 @@ from similis.objective.mining import (
 )
 from similis.objective.terms.labels import find_class_rows, sort_class_ids
 from similis.objective.terms.references import References, batch_references
-from similis.registry import LossEntry, Preset, keyword_defaults, losses, unknown
+from similis.registry import LossEntry, Preset, losses, unknown
 from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from similis.introspection import keyword_defaults
 from similis.objective.loss import Loss
-from similis.registry import keyword_defaults, losses, unknown
+from similis.registry import losses, unknown
 from similis.sklearn.losses import LossProblem, build_loss, compares_unit_vectors, consecutive_tuples, parameter_vector
 from similis.sklearn.margins import constraints, lmnn, tuple_problem
 from similis.sklearn.matrix import RIDGE, Array, IntArray, Penalty, covariance, factor, whitening
