@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,15 +32,16 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def disk(tmp_path) -> Iterator[Path]:
+def disk() -> Iterator[Path]:
     """A file system of its own in memory, 32 KiB large."""
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
+    mounted = Path(tempfile.mkdtemp(prefix="similis-disk-"))  # not below pytest's folders, which it clears itself
     words = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(mounted)]
     if shutil.which("mount") is None or subprocess.run(words, check=False, capture_output=True).returncode:
+        mounted.rmdir()
         pytest.skip("this user may not mount a file system")
     yield mounted
-    subprocess.run(["umount", mounted], check=True)
+    subprocess.run(["umount", "--lazy", mounted], check=True)
+    mounted.rmdir()
 
 
 def remount(disk: Path, options: str) -> None:
