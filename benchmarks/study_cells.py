@@ -14,10 +14,12 @@ from similis.study.components import Scores
 from similis.study.records import Records
 from similis.study.sentences import PairVerdict
 from similis.study.table import own_intervals, recall
+from similis.study.verdicts import TARGETS
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+UNSEEN = TARGETS[1]
 
 
 class Table(NamedTuple):
@@ -69,7 +71,7 @@ def compared(judged: Sequence[PairVerdict], one: Key, other: Key) -> list[str]:
 def pair_of(judged: Sequence[PairVerdict], one: Key, other: Key) -> PairVerdict:
     """What is said about two cells and unseen classes."""
     names = {" ".join(one), " ".join(other)}
-    return next(p for p in judged if p.target == "new classes" and {p.first, p.second} == names)
+    return next(p for p in judged if p.target == UNSEEN and {p.first, p.second} == names)
 
 
 def floors(name: str) -> list[float]:
