@@ -63,12 +63,10 @@ def held_table(tables: Sequence[FairTable]) -> list[Block]:
     ]
     if len(tables) > 1:
         blocks.append(Table(["table", "equal inside it"], own))
-    own_sampler = any(t.terms.held.get("training.sampler", "") is None for t in tables)
     blocks.append(
         Text(
-            "Allowed to differ: the loss, its options and presets, its miner, the rate of what it learns (searched)"
-            + (", and its sampler, because `training.sampler` is `None`: each loss uses its own" if own_sampler else "")
-            + "."
+            "Allowed to differ: the loss, its options and presets, its miner, its sampler unless `training.sampler` "
+            "names one, the rate of what it learns (searched)."
         )
     )
     declared = {name: declared_differences(runs[0]) for t in tables for name, runs in t.records.items()}
