@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.values import UserError
-
 Array = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 RIDGE = 1e-3  # share of the mean variance added to a covariance that has no inverse
@@ -46,8 +44,6 @@ def factor(metric: Array, components: int | None = None) -> Array:
 
 def covariance(rows: Array, weights: Array | None = None) -> Array:
     """Sample covariance (D, D) of rows (n, D); weights count how often a row stands in the table."""
-    if len(rows) < 2:
-        return np.eye(rows.shape[1])
     return np.atleast_2d(np.cov(rows, rowvar=False, aweights=None if weights is None else weights / weights.mean()))
 
 
@@ -63,11 +59,7 @@ def whitening(matrix: Array, ridge: float = 0.0) -> Array:
     """
     size = len(matrix)
     mean = float(np.trace(matrix)) / size
-    try:
-        lower = np.linalg.cholesky(matrix + ridge * (mean or 1.0) * np.eye(size))
-    except np.linalg.LinAlgError as error:
-        raise UserError("the covariance has no inverse: columns depend on each other; pass a ridge above 0") from error
-    return np.linalg.solve(lower, np.eye(size))
+    return np.linalg.solve(np.linalg.cholesky(matrix + ridge * (mean or 1.0) * np.eye(size)), np.eye(size))
 
 
 class Penalty(NamedTuple):
