@@ -81,4 +81,4 @@ def step(classes, name):
 def test_the_gradient_of_the_classes_is_held_once(name):
     classes = 400_000
     weights = classes * 64 * 4
-    assert weights < peak_memory("tests.objective.test_tile_reader:step", classes, name) < 1.95 * weights
+    assert weights < peak_memory("tests.objective.backends.tiled.test_reader:step", classes, name) < 1.95 * weights
