@@ -35,7 +35,7 @@ class LocalGroup:
 
     Example:
         >>> from similis.engine.local_group import LocalGroup
-        >>> Ranks(2).number
+        >>> LocalGroup(2).number
         2
     """
 
