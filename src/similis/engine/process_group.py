@@ -68,7 +68,7 @@ def is_group_error(error: BaseException) -> bool:
     """Whether an error only says that the group broke: the reason is with another member.
 
     Example:
-        >>> is_group_error(RuntimeError("gloo/transport: Connection closed by peer")), is_group_error(ValueError("of my own"))
+        >>> is_group_error(RuntimeError("gloo/transport: Connection closed")), is_group_error(ValueError("of my own"))
         (True, False)
     """
     import torch.distributed as dist
