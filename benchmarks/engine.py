@@ -27,12 +27,12 @@ import torch
 
 import similis
 from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
-from similis.engine.gang import gang
-from similis.engine.group import group_of_environment
+from similis.engine.process_group import group_of_environment
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
+from similis.engine.worker_group import run_worker_group
 from similis.model.build import build_embedder
-from similis.run.telling import Telling
+from similis.run.remote_progress import Telling
 from similis.training.loop import Progress, StepReport, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
 from similis.training.schedules import Schedule
@@ -109,7 +109,7 @@ def as_rank(file: Path) -> None:
 def as_driver(file: Path) -> None:
     """A driver with a cluster of its own."""
     connect(cpus=SLOTS, store_bytes=100 * 2**20)
-    found = gang(steps, SLOTS, heard=lambda rank, words: None)  # noqa: ARG005
+    found = run_worker_group(steps, SLOTS, heard=lambda rank, words: None)  # noqa: ARG005
     file.write_text(json.dumps(found[0]))
     ray_library().shutdown()
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import loss
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.training.gradient_cache import cached_backward
 
 Step = Callable[[], Any]

@@ -126,11 +126,26 @@ def compared(found):
     return rows
 
 
+def draw_panels(panels, labels, path):
+    """The same rows under several metrics side by side, in the plane of their largest variance."""
+    import torch
+
+    from similis.figures.canvas import COLOURS, new_figure, save_figure
+    from similis.figures.embedding_map import principal_plane
+
+    figure = new_figure(3.6 * len(panels), 3.9)
+    for axes, (title, rows) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        plane = principal_plane(torch.from_numpy(rows))[0].numpy()
+        for number, label in enumerate(np.unique(labels)):
+            axes.scatter(*plane[labels == label].T, s=22, color=COLOURS[number], marker="os"[number], alpha=0.9)
+        axes.set(title=title, xticks=[], yticks=[])
+        axes.set_aspect("equal", adjustable="datalim")
+    figure.tight_layout()
+    save_figure(figure, path)
+
+
 def xor(folder):
     """Four clouds, opposite ones of one class: how often is a row nearer to its class, on rows not seen?"""
-    from similis.figures.metric import draw_before_after, save
-    from similis.sklearn.report import flat_map
-
     generator = np.random.default_rng(0)
     corners = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
     place = np.arange(240) % 4
@@ -155,9 +170,9 @@ def xor(folder):
         rows[name] = {"triplets_kept": float(np.mean(kept)), "same_over_other": float(d[same].mean() / d[other].mean())}
         if name in ("Euclidean", "linear, mcml") or "kernel" in name:
             title = f"{name}\n{100 * rows[name]['triplets_kept']:.0f}% of triplets kept"
-            panels[title] = flat_map(z)
+            panels[title] = z
     if folder:
-        save(draw_before_after(panels, y[test]), Path(folder) / "xor.png")
+        draw_panels(panels, y[test], Path(folder) / "xor.png")
     return rows
 
 

@@ -1,228 +1,268 @@
 """Tables and figures of the studies under ``docs/results`` from their committed records; nothing is trained.
 
-``python -m benchmarks.studies [--only STUDY]``. The runs: ``similis tournament run docs/results/STUDY/plan.yaml``.
+``python -m benchmarks.studies [--only STUDY]`` prints the tables as the pages show them (a test compares the two) and
+writes the figures. The runs: ``similis tournament run docs/results/STUDY/plan.yaml``.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import study_figures as draw
-from benchmarks.rounds import print_table
+from benchmarks.floors import ROWS as FLOORS
 from benchmarks.study_cells import (
+    RESULTS,
     Key,
     Record,
+    Table,
     cells,
+    compared,
     difference,
     each,
+    floor,
+    floors,
+    interval,
     intervals,
-    over_seeds,
     scores_of,
     shown,
     tau,
-    verdict,
+    welch,
 )
-from similis.study.sentences import pair_verdicts
+from benchmarks.study_selection import selection
+from similis.study.statistics.fair_table import own_intervals
+from similis.study.statistics.verdicts import pair_verdicts
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+Study = tuple[list[Table], Callable[[], None]]
 PROXY = ("soft_triple", "proxy_anchor", "normface", "proxy_nca", "proxy_nca_pp", "proxy_gml", "proxy_repulsion")
+COMPARED = ("difference, points", "significant", "smallest detectable")
+AGREEMENT = ("orders", "Kendall's tau", "p")
+NONE = "no training"
 
 
-def wrong_labels(place: Path) -> None:
-    """Who survives wrong labels."""
+def birds(place: Path) -> Study:
+    """Nine losses on bird photos, and the same network without training."""
+    found = cells(place / "records", "contestant")
+    scores = scores_of(found)
+    near, far = (100 * part for part in own_intervals(scores))
+    precision = {key: np.mean([100 * r["test"]["map@r"] for r in rows]) for key, rows in found.items()}
+    rows = [
+        (f"`{key[0]}`", f"{100 * scores.means[n]:.1f}", f"± {near[n]:.1f}", f"± {far[n]:.1f}", f"{precision[key]:.1f}")
+        for n, key in sorted(enumerate(found), key=lambda item: -scores.means[item[0]])
+    ]
+    rows += [(f"{NONE}: {what}", floor(name), "", "", "") for what, name in (
+        ("random head, 96 pixels", "cub-96 untrained"), ("pooled features, 96 pixels", "cub-96 frozen"),
+        ("pooled features, 224 pixels", "cub-224 frozen"))]  # fmt: skip
+    columns = ["loss", "R@1 %", "95 % interval for these test classes", "for unseen classes", "MAP@R %"]
+    return [Table(columns, rows)], lambda: None
+
+
+def photos(_: Path) -> Study:
+    """The networks of the studies without training."""
+    rows = []
+    for name, row in FLOORS.items():
+        found = floors(name)
+        small = row.backbone == "small_conv"
+        network = f"small_conv, {row.options['width']}" if small else "EfficientNet-lite0"
+        kind = "random weights" if small else "random head" if row.dim else f"features, {row.pooling}"
+        crop = f"{row.size}" + (f" from {row.resize}" if row.resize else "")
+        rows.append(
+            (row.data, crop, network, kind, f"{np.mean(found):.2f}", ", ".join(f"{value:.2f}" for value in found))
+        )
+    columns = ["data", "pixels, from a short side of", "network", "without training", "R@1 %", "each seed"]
+    return [Table(columns, rows)], lambda: None
+
+
+def wrong_labels(place: Path) -> Study:
+    """Points lost to wrong training labels, by loss and by kind of loss."""
     shares = {"none": "0 %", "ten": "10 %", "thirty": "30 %"}
     found = cells(place / "records", "contestant", "arena")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
-    names = list(dict.fromkeys(name for name, _ in found))
+    names = sorted({name for name, _ in found}, key=lambda n: -value[n, "thirty"][0])
     rows = [
         (name, "proxy" if name in PROXY else "pair", *(shown(value[name, arena]) for arena in shares),
-         f"{value[name, 'thirty'][0] - value[name, 'none'][0]:+.1f}", verdict(judged, (name, "thirty"), (name, "none")))
-        for name in sorted(names, key=lambda n: -value[n, "thirty"][0])
+         *compared(judged, (name, "thirty"), (name, "none"))) for name in names
     ]  # fmt: skip
-    print_table("Wrong labels", ["loss", "kind", *shares.values(), "30 % against none", "verdict"], rows)
-    families = {kind: [n for n in names if (n in PROXY) == (kind == "proxy")] for kind in ("pair", "proxy")}
-    lost = {
-        kind: np.mean([each(found[n, "none"]) - each(found[n, "thirty"]) for n in members], axis=0)
-        for kind, members in families.items()
-    }
-    losses = [(f"mean of the {kind} losses", shown(over_seeds(points))) for kind, points in lost.items()]
-    losses.append(("pair losses lose more by", shown(over_seeds(lost["pair"] - lost["proxy"]))))
-    print_table("Points lost at 30 %, with the interval over seeds", ["", "points"], losses)
-    named = {name: {label: value[name, arena] for arena, label in shares.items()} for name in names}
-    draw.lines({"": named}, place / "figure.png", "wrong training labels", [n for n in names if n in PROXY])
+    rows.append(("untrained network", "", floor("omniglot-slim untrained"), "", "", "", "", ""))
+    lost = {n: value[n, "none"][0] - value[n, "thirty"][0] for n in names}
+    proxies = [lost[n] for n in names if n in PROXY]
+    sides = {"four pair losses": [n for n in names if n not in PROXY]}
+    sides["without triplet"] = [n for n in sides["four pair losses"] if n != "triplet"]
+    families = []
+    for title, members in sides.items():
+        points, half, detectable = welch([lost[n] for n in members], proxies)
+        by_seed = [np.mean([each(found[n, "none"]) - each(found[n, "thirty"]) for n in side], axis=0)
+                   for side in (members, [n for n in names if n in PROXY])]  # fmt: skip
+        families.append((title, f"{points:.1f}", f"{points - half:+.1f} to {points + half:+.1f}", f"{detectable:.1f}",
+                         f"± {interval(by_seed[0] - by_seed[1])[1]:.1f}"))  # fmt: skip
+    columns = ["loss", "kind", *shares.values(), *COMPARED]
+    unit = ["pair losses", "lose more than four proxy losses by", "95 % interval, losses as the unit",
+            "smallest detectable", "over three seeds of these losses"]  # fmt: skip
+    named = {name: {label: value[name, arena] for arena, label in shares.items()} for name in sorted(names)}
+    figure = partial(draw.lines, {"": named}, place / "figure.png", "wrong training labels", PROXY)
+    return [Table(columns, rows), Table(unit, families)], figure
 
 
-def dimensions(place: Path) -> None:
-    """How many dimensions, and whether one training serves all."""
+def dimensions(place: Path) -> Study:
+    """Recall by embedding size: trained at it, nested, and leading coordinates of 1,024."""
     sizes = (64, 128, 512, 1024)
     found = cells(place / "records", "contestant", "arena")
-    names = list(dict.fromkeys(name for name, _ in found if "nested" not in name))
     panels: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     rows = []
-    for name in names:
+    for name in dict.fromkeys(name for name, _ in found if "nested" not in name):
         nested = next(key for key in found if key[0].startswith(f"{name}+nested"))
-        apart = {str(d): over_seeds(each(found[name, f"d{d}"])) for d in sizes}
-        both = [{str(d): over_seeds(r["test"][f"recall@1 of {d}"] for r in found[key]) for d in sizes}
+        apart = {str(d): interval(each(found[name, f"d{d}"])) for d in sizes}
+        both = [{str(d): interval(r["test"][f"recall@1 of {d}"] for r in found[key]) for d in sizes}
                 for key in (nested, (name, "d1024"))]  # fmt: skip
-        kinds = {"trained for each size": apart, "one nested training": both[0], "1,024 cut": both[1]}
-        panels[name] = kinds
-        rows += [(name, kind, *(shown(line[str(d)]) for d in sizes)) for kind, line in kinds.items()]
-    print_table("Dimensions", ["loss", "training", *map(str, sizes)], rows)
-    draw.lines(panels, place / "figure.png", "dimensions")
+        panels[name] = {"trained at each size": apart, "one nested training": both[0], "first of 1,024": both[1]}
+        rows += [(name, kind, *(shown(line[str(d)]) for d in sizes)) for kind, line in panels[name].items()]
+    rows.append(("untrained network", "", "", floor("omniglot-slim untrained"), "", ""))
+    table = Table(["loss", "training", "64", "128", "512", "1,024"], rows)
+    return [table], partial(draw.lines, panels, place / "figure.png", "dimensions")
 
 
-def network(place: Path) -> None:
-    """Whether the loss or the network changes more."""
-    width = cells(place / "records", "contestant", "arena")
+def network(place: Path) -> Study:
+    """Three losses on two widths of a network, and on one network at two resolutions."""
+    labels = {"slim": "16 to 128 channels", "narrow": "32 to 256 channels"}
+    width = {(name, labels[net]): rows for (name, net), rows in cells(place / "records", "contestant", "arena").items()}
     names = {name for name, _ in width}
     folders = {"96 pixels": RESULTS / "cub-tournament" / "records", "128 pixels": place / "records-cub"}
-    pixels = {
-        (name, size): rows
-        for size, folder in folders.items()
-        for (name,), rows in cells(folder, "contestant").items()
-        if name in names
-    }
-    panels = {"Omniglot, from scratch": against_network(width), "CUB200-2011, pretrained": against_network(pixels)}
-    draw.lines(panels, place / "figure.png", "network")
+    pixels = {(name, size): rows for size, folder in folders.items()
+              for (name,), rows in cells(folder, "contestant").items() if name in names}  # fmt: skip
+    bare = {label: f"omniglot-{net} untrained" for net, label in labels.items()}
+    bare |= {"96 pixels": "cub-96 untrained", "128 pixels": "cub-128 untrained"}
+    found = [against(width, "Omniglot", bare), against(pixels, "CUB200-2011", bare)]
+    pairs = [row for (_, own), _ in found for row in own.rows]
+    tables = [*(main for (main, _), _ in found), Table(("where", "losses", *COMPARED), pairs)]
+    panels = {"Omniglot, two widths": found[0][1], "CUB200-2011, two resolutions": found[1][1]}
+    figure = partial(draw.lines, panels, place / "figure.png", "network, or resolution of its input")
+    return tables, figure
 
 
-def against_network(found: Mapping[Key, Sequence[Record]]) -> dict[str, dict[str, tuple[float, float]]]:
-    """Tables of losses against networks; the values of the cells by loss and network."""
+def against(
+    found: Mapping[Key, Sequence[Record]], title: str, bare: Mapping[str, str]
+) -> tuple[tuple[Table, Table], dict[str, dict[str, tuple[float, float]]]]:
+    """Losses against two conditions, and losses against each other under one; the values of the cells."""
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     names, nets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
     nets.sort(key=lambda net: value[names[0], net][0])
-    rows = [
-        (name, *(shown(value[name, net]) for net in nets), verdict(judged, (name, nets[-1]), (name, nets[0])))
-        for name in names
-    ]
-    print_table("Loss or network", ["loss", *nets, "network"], rows)
-    pairs = [(net, a, b, verdict(judged, (a, net), (b, net))) for net in nets for a, b in combinations(names, 2)]
-    print_table("Losses on one network", ["network", "loss", "against", "verdict"], pairs)
-    return {name: {net: value[name, net] for net in nets} for name in names}
+    rows = [(name, *(shown(value[name, net]) for net in nets), *compared(judged, (name, nets[1]), (name, nets[0])))
+            for name in names]  # fmt: skip
+    more = np.mean(floors(bare[nets[1]])) - np.mean(floors(bare[nets[0]]))
+    rows.append(("without training", *(floor(bare[net]) for net in nets), f"{more:+.1f}", "", ""))
+    pairs = [(f"{title}, {net}", f"{a}, {b}", *compared(judged, (a, net), (b, net)))
+             for net in nets for a, b in combinations(names, 2)]  # fmt: skip
+    tables = Table([title, *nets, *COMPARED], rows), Table(["where", "losses", *COMPARED], pairs)
+    return tables, {name: {net: value[name, net] for net in nets} for name in names}
 
 
-def selection(place: Path) -> None:
-    """How much selecting on test flatters, and which share of classes predicts the order on test."""
-    budgets = {"three trials": ("test", "validation"), "ten trials": ("test-ten", "validation-ten")}
-    kinds = [kind for pair in budgets.values() for kind in pair] + ["folds"]
-    found = {(name, kind): rows for kind in kinds
-             for (name,), rows in cells(place / "records" / kind, "contestant").items()}  # fmt: skip
-    units = {key: each(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
-    names = sorted({name for name, _ in found}, key=lambda n: -units[n, "validation"].mean())
-    listed = [(n, *(shown(over_seeds(units[n, kind])) for kind in kinds)) for n in names]
-    print_table("Test R@1 %, settings and epoch selected how", ["loss", *kinds], listed)
-    gains = {}
-    for budget, (tested, validated) in budgets.items():
-        gain = {n: units[n, tested] - units[n, validated] for n in names}
-        both = [[units[n, kind].mean() for n in names] for kind in (tested, validated)]
-        rows = [(n, shown(over_seeds(gain[n]))) for n in names]
-        rows.append(("mean of the losses, interval over them", shown(over_seeds([gain[n].mean() for n in names]))))
-        rows.append(("Kendall's tau of the two orders", f"{tau(*both):.2f}"))
-        print_table(f"Selected on test over selected on validation, {budget}", ["loss", "points"], rows)
-        gains[budget] = {n: (100 * float(gain[n].mean()), 0.0) for n in names}
-    taus = validation_shares(cells(place / "records" / "shares", "arena", "contestant"))
-    flattered = {n: {budget: gains[budget][n] for budget in budgets} for n in names}
-    axes = [("budget of the search", "R@1 gained by selecting on test, points"),
-            ("training classes kept for validation", "Kendall's tau of validation and test orders")]  # fmt: skip
-    draw.two(flattered, taus, place / "figure.png", axes)
-
-
-def validation_shares(found: Mapping[Key, Sequence[Record]]) -> dict[str, dict[str, tuple[float, float]]]:
-    """How well the order on validation classes predicts the order on test, for each share of classes."""
-    table, lines = [], dict[str, dict[str, tuple[float, float]]]()
-    for arena in sorted({arena for arena, _ in found}):
-        rows = [own for (a, _), own in found.items() if a == arena]
-        seen, asked = (np.stack([each(own, split=split) for own in rows]) for split in ("validation", "test"))
-        taus = {"means of the seeds": tau(seen.mean(1), asked.mean(1))}
-        taus |= {f"seed {s}": tau(seen[:, s], asked[:, s]) for s in range(seen.shape[1])}
-        share = f"{int(arena[-2:])} %"
-        table.append((share, *(f"{100 * part.mean():.1f}" for part in (seen, asked)), *taus.values()))
-        for name, agreement in taus.items():
-            lines.setdefault(name, {})[share] = (agreement, 0.0)
-    print_table("Shares for validation", ["share", "validation R@1 %", "test R@1 %", *lines], table)
-    return lines
-
-
-def orders(place: Path) -> None:
-    """Whether the order on small data holds on photos."""
+def orders(place: Path) -> Study:
+    """The order of eight losses on three data sets and with two samplers."""
     emoji = cells(place / "records", "arena", "contestant")
-    nine = sorted({name for _, name in emoji})
-    known = {"Omniglot": RESULTS / "omniglot-tournament", "CUB": RESULTS / "cub-tournament"}
+    names = sorted({name for _, name in emoji})
     means: dict[str, dict[str, float]] = {}
-    for title, folder in known.items():
-        value = intervals(cells(folder / "records", "contestant"))
-        means[title] = {name: value[(name,)][0] for name in nine}
+    for title in ("Omniglot", "CUB"):
+        value = intervals(cells(RESULTS / f"{title.lower()}-tournament" / "records", "contestant"))
+        means[title] = {name: value[(name,)][0] for name in names}
+    value, judged = intervals(emoji), pair_verdicts(scores_of(emoji))
     for arena in ("balanced", "random"):
-        value = intervals({k: v for k, v in emoji.items() if k[0] == arena})
-        means[f"emoji, {arena}"] = {name: value[arena, name][0] for name in nine}
+        means[f"emoji, {arena}"] = {name: value[arena, name][0] for name in names}
     titles = ["Omniglot", "emoji, balanced", "emoji, random", "CUB"]
-    rows = [(name, *(means[t][name] for t in titles)) for name in sorted(nine, key=lambda n: -means["CUB"][n])]
-    print_table("R@1 in per cent", ["loss", *titles], rows)
-    listed = {title: [means[title][n] for n in nine] for title in titles}
-    table = [(a, b, tau(listed[a], listed[b])) for a, b in combinations(titles, 2)]
-    print_table("Agreement of two orders", ["data", "data", "Kendall's tau"], table)
-    draw.ranks({t: sorted(nine, key=lambda n: -means[t][n]) for t in titles}, place / "figure.png")
+    names.sort(key=lambda n: -means["CUB"][n])
+    rows = [(name, *(f"{means[t][name]:.1f}" for t in titles),
+             *compared(judged, ("balanced", name), ("random", name))) for name in names]  # fmt: skip
+    bare = ("omniglot-slim", "emoji-slim", "emoji-slim", "cub-96")
+    rows.append(("untrained network", *(floor(f"{name} untrained") for name in bare), "", "", ""))
+    agreement = [agreeing(f"{a}; {b}", *([means[t][n] for n in names] for t in (a, b)))
+                 for a, b in combinations(titles, 2)]  # fmt: skip
+    columns = ["loss", *titles, "emoji: balanced minus random, points", *COMPARED[1:]]
+    tables = [Table(columns, rows), Table(AGREEMENT, agreement)]
+    best = {t: sorted(names, key=lambda n: -means[t][n]) for t in titles}
+    return tables, partial(draw.ranks, best, place / "figure.png")
 
 
-def thesis_loss(place: Path) -> None:
-    """Whether the thesis' own loss holds up."""
+def agreeing(title: str, one: Sequence[float], other: Sequence[float]) -> tuple[str, str, str]:
+    """How far two orders agree."""
+    found, p = tau(one, other)
+    return title, f"{found:.2f}", f"{p:.2f}"
+
+
+def thesis_loss(place: Path) -> Study:
+    """Proxy repulsion in three forms against ProxyAnchor, and both in the two searches there are."""
     found = cells(place / "records", "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
-    rows = [
-        (name, shown(value[(name,)]), "" if name == "proxy_anchor" else verdict(judged, (name,), ("proxy_anchor",)))
-        for (name,) in sorted(found, key=lambda key: -value[key][0])
-    ]
-    print_table("The thesis' loss", ["contestant", "R@1 %", "against proxy_anchor"], rows)
-    forms = ("proxies", "samples", "hybrid")
-    named = {form: {extra or "alone": value[(form + extra,)] for extra in ("", "+memory1000", "+mined_neighbours")}
-             for form in forms}  # fmt: skip
+    rows = [(name, shown(value[(name,)]), *(compared(judged, (name,), ("proxy_anchor",)) if n else ("", "", "")))
+            for n, (name,) in enumerate(sorted(found, key=lambda key: -value[key][0]))]  # fmt: skip
+    rows.append(("untrained network", floor("omniglot-slim untrained"), "", "", ""))
+    omniglot = cells(RESULTS / "omniglot-tournament" / "records", "contestant")
+    other = intervals(omniglot)
+    searches = [
+        ("three trials", shown(value[("proxy_anchor",)]), shown(value[("samples",)]),
+         *compared(judged, ("samples",), ("proxy_anchor",))),
+        ("ten trials (the Omniglot tournament)", shown(other[("proxy_anchor",)]),
+         shown(other[("proxy_repulsion",)]),
+         *compared(pair_verdicts(scores_of(omniglot)), ("proxy_repulsion",), ("proxy_anchor",))),
+    ]  # fmt: skip
+    extras = ("", "+memory1000", "+mined_neighbours")
+    named = {form: {extra or "alone": value[(form + extra,)] for extra in extras}
+             for form in ("proxies", "samples", "hybrid")}  # fmt: skip
     named["proxy_anchor"] = {"alone": value[("proxy_anchor",)]}
-    draw.lines({"": named}, place / "figure.png", "extras")
+    tables = [Table(["contestant", "R@1 %", *COMPARED], rows),
+              Table(["search", "proxy_anchor", "proxy_repulsion, `samples`", *COMPARED], searches)]  # fmt: skip
+    return tables, partial(draw.lines, {"": named}, place / "figure.png", "extras")
 
 
-def extras(place: Path) -> None:
+def extras(place: Path) -> Study:
     """What language, mining, memory and direction add to a loss."""
     found = cells(place / "records", "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
-    pairs = {
-        "proxy_anchor, language guidance": ("proxy_anchor+language", "proxy_anchor"),
-        "proxy_anchor, offline mining": ("proxy_anchor+mined_neighbours", "proxy_anchor"),
-        "proxy_anchor, memory": ("proxy_anchor+memory1000", "proxy_anchor"),
-        "multi_similarity, direction": ("ms_direction", "multi_similarity"),
+    labels = {
+        "proxy_anchor+language": "proxy_anchor, language guidance (weight 7.5)",
+        "proxy_anchor+mined_neighbours": "proxy_anchor, offline mining (`neighbours`, each epoch)",
+        "proxy_anchor+memory1000": "proxy_anchor, memory of 1,000 rows from step 50 of 138",
+        "ms_direction": "multi_similarity, direction (0.3)",
     }
-    alone = dict(pairs.values())
-    rows = [
-        (name, shown(value[(name,)]), verdict(judged, (name,), (alone[name],)) if name in alone else "")
-        for (name,) in sorted(found, key=lambda key: (alone.get(key[0], key[0]) != "proxy_anchor", -value[key][0]))
-    ]
-    print_table("Extras", ["contestant", "R@1 %", "against the loss alone"], rows)
-    gained = {label: difference(judged, (name,), (base,))[0] for label, (name, base) in pairs.items()}
-    draw.differences(gained, place / "figure.png", "R@1 gained over the loss alone, points (95 %, new classes)")
+    alone = {name: label.partition(",")[0] for name, label in labels.items()}
+    order = sorted(found, key=lambda key: (alone.get(key[0], key[0]) != "proxy_anchor", -value[key][0]))
+    rows = [(labels.get(name, name), shown(value[(name,)]),
+             *(compared(judged, (name,), (alone[name],)) if name in alone else ("", "", "")))
+            for (name,) in order]  # fmt: skip
+    rows.append((f"{NONE}, random head", floor("cub-96 untrained"), "", "", ""))
+    short = {name: re.split(r" \(| of ", label)[0] for name, label in labels.items()}
+    gained = {short[name]: difference(judged, (name,), (base,)) for name, base in alone.items()}
+    axis = "points of R@1 gained (95 % interval, unseen classes)"
+    return [Table(["contestant", "R@1 %", *COMPARED], rows)], partial(
+        draw.differences, gained, place / "figure.png", axis
+    )
 
 
-def cars(place: Path) -> None:
-    """Whether the order on birds holds on cars."""
+def cars(place: Path) -> Study:
+    """Six losses on birds and on cars."""
     folders = {"birds": RESULTS / "cub-tournament", "cars": place}
     found = {title: cells(folder / "records", "contestant") for title, folder in folders.items()}
     value = {title: intervals(own) for title, own in found.items()}
     names = sorted((name for (name,) in found["cars"]), key=lambda n: -value["cars"][(n,)][0])
-    print_table("R@1 %", ["loss", *folders], [(n, *(shown(value[t][(n,)]) for t in folders)) for n in names])
-    judged = pair_verdicts(scores_of(found["cars"]))
-    pairs = [(a, b, verdict(judged, (a,), (b,))) for a, b in combinations(names, 2)]
-    print_table("Losses on cars", ["loss", "against", "verdict"], pairs)
-    agreement = tau(*([value[t][(n,)][0] for n in names] for t in folders))
-    print_table("Agreement of the two orders", ["", "Kendall's tau"], [("birds, cars", f"{agreement:.2f}")])
-    draw.lines({"": {n: {t: value[t][(n,)] for t in folders} for n in names}}, place / "figure.png", "test data")
+    rows = [(n, *(shown(value[t][(n,)]) for t in folders),
+             ", ".join(f"{100 * r:.1f}" for r in each(found["cars"][(n,)]))) for n in names]  # fmt: skip
+    seeds = ", ".join(f"{value:.1f}" for value in floors("cars-96 untrained"))
+    rows.append((f"{NONE}, random head", floor("cub-96 untrained"), floor("cars-96 untrained"), seeds))
+    rows.append((f"{NONE}, pooled features", floor("cub-96 frozen"), floor("cars-96 frozen"), ""))
+    agreement = agreeing("birds; cars", *([value[t][(n,)][0] for n in names] for t in folders))
+    tables = [Table(["loss", "birds", "cars", "cars, each seed"], rows), Table(AGREEMENT, [agreement])]
+    lines = {"": {n: {t: value[t][(n,)] for t in folders} for n in names}}
+    return tables, partial(draw.lines, lines, place / "figure.png", "test data")
 
 
-STUDIES = {
-    "wrong-labels": wrong_labels, "dimensions": dimensions, "network": network, "selection": selection,
-    "small-and-large": orders, "thesis-loss": thesis_loss, "cub-extras": extras, "cars-tournament": cars,
+STUDIES: dict[str, Callable[[Path], Study]] = {
+    "cub-tournament": birds, "cars-tournament": cars, "cub-extras": extras, "small-and-large": orders,
+    "wrong-labels": wrong_labels, "selection": selection, "network": network, "thesis-loss": thesis_loss,
+    "dimensions": dimensions, "photos": photos,
 }  # fmt: skip
 
 
@@ -233,7 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     only = parser.parse_args(arguments).only
     for name, study in STUDIES.items():
         if only in (None, name):
-            study(RESULTS / name)
+            tables, figure = study(RESULTS / name)
+            for table in tables:
+                print("\n".join([f"\n{name}", *table.lines()]))
+            figure()
 
 
 if __name__ == "__main__":

@@ -1,22 +1,34 @@
-"""Records of a study as cells, their intervals and verdicts, for the tables and figures of the studies."""
+"""Records of a study as cells, their intervals and differences, for the tables and figures of the studies."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from similis.study.components import Scores
 from similis.study.records import Records
-from similis.study.sentences import PairVerdict
-from similis.study.table import own_intervals, recall
-from similis.study.verdicts import TARGETS, Target
+from similis.study.statistics.fair_table import class_recall, own_intervals
+from similis.study.statistics.variance_components import Scores
+from similis.study.statistics.verdicts import PairVerdict
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+class Table(NamedTuple):
+    """A table of a page: its columns, and its rows as the page shows them."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def lines(self) -> list[str]:
+        """The table in Markdown."""
+        return [f"| {' | '.join(row)} |" for row in (self.columns, ["---"] * len(self.columns), *self.rows)]
 
 
 def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
@@ -30,35 +42,45 @@ def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
 def scores_of(found: Mapping[Key, Sequence[Record]]) -> Scores:
     """Per-class recall of every cell and of the seeds that all cells have."""
     seeds = sorted(set.intersection(*({r["seed"] for r in rows} for rows in found.values())))
-    values = np.stack([np.stack([recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in found.values()])
     sizes = np.array(next(iter(found.values()))[0]["per_class"]["queries"], dtype=float)
     return Scores(tuple(" ".join(key) for key in found), values, sizes)
 
 
 def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, float]]:
-    """Mean and half of the 95 % interval on new classes of every cell, in per cent."""
+    """Mean and half of the 95 % interval for unseen classes of every cell, in per cent."""
     scores = scores_of(found)
     far = own_intervals(scores)[1]
     return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
 
 
-def verdict(judged: Sequence[PairVerdict], one: Key, other: Key) -> str:
-    """The difference of two cells on both targets, corrected for all pairs of the study."""
-    words = []
-    for target in TARGETS:
-        (points, half), told_apart = difference(judged, one, other, target)
-        words.append(f"{points:+.1f} ± {half:.1f} on {target}" + ("" if told_apart else ", not told apart"))
-    return "; ".join(words)
+def difference(judged: Sequence[PairVerdict], one: Key, other: Key) -> tuple[float, float]:
+    """One minus other in points for unseen classes, with half of its interval, simultaneous over all pairs."""
+    pair = pair_of(judged, one, other)
+    return pair.difference if pair.first == " ".join(one) else -pair.difference, (pair.high - pair.low) / 2
 
 
-def difference(
-    judged: Sequence[PairVerdict], one: Key, other: Key, target: Target = "new classes"
-) -> tuple[tuple[float, float], bool]:
-    """One minus other in points with half of its simultaneous interval, and whether they are told apart."""
-    a, b = " ".join(one), " ".join(other)
-    pair = next(p for p in judged if p.target == target and {p.first, p.second} == {a, b})
-    points = pair.difference if pair.first == a else -pair.difference
-    return (points, (pair.high - pair.low) / 2), pair.verdict != "not told apart"
+def compared(judged: Sequence[PairVerdict], one: Key, other: Key) -> list[str]:
+    """Three cells: the difference, whether it is significant, the smallest difference found with 80 % power."""
+    pair, (points, half) = pair_of(judged, one, other), difference(judged, one, other)
+    return [f"{points:+.1f} ± {half:.1f}", "yes" if pair.p <= 0.05 else "no", f"{pair.detectable:.1f}"]
+
+
+def pair_of(judged: Sequence[PairVerdict], one: Key, other: Key) -> PairVerdict:
+    """What is said about two cells and unseen classes."""
+    names = {" ".join(one), " ".join(other)}
+    return next(p for p in judged if p.target == "unseen classes" and {p.first, p.second} == names)
+
+
+def floors(name: str) -> list[float]:
+    """R@1 in per cent without training, for each seed, from the record of ``python -m benchmarks.floors``."""
+    figures = json.loads((RESULTS / "floors.json").read_text(encoding="utf-8"))["figures"]
+    return [100 * value for value in figures[name]["recall@1"]]
+
+
+def floor(name: str) -> str:
+    """The mean of a floor."""
+    return f"{np.mean(floors(name)):.1f}"
 
 
 def shown(pair: tuple[float, float]) -> str:
@@ -66,10 +88,19 @@ def shown(pair: tuple[float, float]) -> str:
     return f"{pair[0]:.1f} ± {pair[1]:.1f}"
 
 
-def over_seeds(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half of the 95 % t-interval over seeds, in per cent: these classes, this training."""
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and half of the 95 % t-interval over the values (seeds, folds or losses), in per cent."""
     x = 100 * np.array(list(values))
     return float(x.mean()), float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Difference of two means with half of its 95 % interval (Welch), and what 80 % power detects; as given."""
+    found = stats.ttest_ind(one, other, equal_var=False)
+    far, likely = stats.t.ppf([0.975, 0.8], found.df)
+    low, high = found.confidence_interval(0.95)
+    half = float(high - low) / 2
+    return float(high + low) / 2, half, float(half * (far + likely) / far)
 
 
 def each(rows: Sequence[Record], part: str = "seed", split: str = "test") -> np.ndarray:
@@ -77,6 +108,7 @@ def each(rows: Sequence[Record], part: str = "seed", split: str = "test") -> np.
     return np.array([r[split]["recall@1"] for r in sorted(rows, key=lambda r: r[part])])
 
 
-def tau(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray) -> float:
-    """Kendall's tau of two orders."""
-    return float(stats.kendalltau(one, other).statistic)
+def tau(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """Kendall's tau of two orders, and its p value."""
+    found = stats.kendalltau(one, other)
+    return float(found.statistic), float(found.pvalue)

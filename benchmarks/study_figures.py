@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from similis.figures.canvas import new_figure
-from similis.figures.tournament import style
+from similis.figures.recall_plots import line_style
 
 Line = Mapping[str, tuple[float, float]]  # condition -> mean and half width, per cent
 AXIS = "R@1 on the test classes, %"
@@ -36,7 +36,7 @@ def draw_panel(place: Any, named: Mapping[str, Line], dashed: Sequence[str]) -> 
     """The lines of one panel, a little apart so that intervals do not cover each other."""
     conditions = list(dict.fromkeys(key for line in named.values() for key in line))
     for number, (name, line) in enumerate(named.items()):
-        colour, marker, _ = style(number)
+        colour, marker, _ = line_style(number)
         xs = [conditions.index(key) + 0.04 * (number - len(named) / 2) for key in line]
         means, halves = zip(*line.values(), strict=True)
         kind = "--" if name in dashed else "-"
@@ -64,7 +64,7 @@ def differences(named: Line, path: Path, axis: str) -> None:
     means, halves = zip(*named.values(), strict=True)
     places = range(len(named), 0, -1)
     axes.axvline(0, color="0.6", linewidth=1)
-    axes.errorbar(means, places, xerr=halves, color=style(0)[0], marker="o", linestyle="none", capsize=3)
+    axes.errorbar(means, places, xerr=halves, color=line_style(0)[0], marker="o", linestyle="none", capsize=3)
     axes.set_yticks(places, named)
     axes.set(xlabel=axis, ylim=(0.4, len(named) + 0.6))
     axes.spines[["top", "right"]].set_visible(False)
@@ -79,7 +79,7 @@ def ranks(columns: Mapping[str, Sequence[str]], path: Path) -> None:
     axes = figure.add_subplot()
     first = list(columns[titles[0]])
     for number, name in enumerate(sorted(first)):
-        colour, marker, dash = style(number)
+        colour, marker, dash = line_style(number)
         ys = [list(columns[title]).index(name) + 1 for title in titles]
         axes.plot(range(len(titles)), ys, color=colour, marker=marker, linestyle=dash)
         axes.text(-0.08, ys[0], name, ha="right", va="center", fontsize=9)

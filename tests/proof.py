@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.module import Loss, loss
+from similis.objective.loss import Loss, loss
 from similis.registry import LossEntry, losses
 from tests.batches import random_batch, random_learned
 

@@ -9,13 +9,29 @@ import sys
 import pytest
 
 import similis
+from similis.registry import losses, miners
 
 
 def test_every_public_name_is_there():
-    assert set(similis._PUBLIC) == set(similis.__all__) - {"__version__"}
-    for name, module in similis._PUBLIC.items():
-        assert getattr(similis, name) is getattr(importlib.import_module(module), name)
+    assert {*similis._PUBLIC, *similis._MODULES} == set(similis.__all__) - {"__version__"}
+    for name, (module, own) in similis._PUBLIC.items():
+        assert getattr(similis, name) is getattr(importlib.import_module(module), own)
         assert name in dir(similis)
+
+
+def test_losses_are_functions_and_formula_holds_what_they_are_written_with():
+    assert similis.losses.triplet is losses.get("triplet").function
+    assert "triplet" in dir(similis.losses)
+    with pytest.raises(AttributeError, match="there is no loss 'tripplet'; losses: arcface"):
+        similis.losses.tripplet  # noqa: B018
+    for name in similis.formula.__all__:
+        assert getattr(similis.formula, name) is not None
+
+
+def test_miners_and_losses_by_name():
+    assert similis.list_losses("triplet") == ["margin", "triplet"]
+    assert set(similis.list_losses()) == {entry.name for entry in losses}
+    assert similis.miner("semi_hard") is miners.get("semi_hard").function
 
 
 def test_other_names_are_no_attributes():
@@ -34,7 +50,7 @@ def test_public_functions_are_not_shadowed_by_rooms():
         "figures",
         "run",
         "study",
-        "serving",
+        "sklearn",
         "cli",
     }
     assert not rooms & set(similis._PUBLIC)
@@ -50,7 +66,6 @@ def test_importing_the_package_imports_no_heavy_part():
         "ray",
         "optuna",
         "matplotlib",
-        "fastapi",
         "sentence_transformers",
     ]
     code = f"import sys, similis; print([m for m in {heavy} if m in sys.modules])"
@@ -59,7 +74,7 @@ def test_importing_the_package_imports_no_heavy_part():
 
 
 def test_losses_need_torch_alone():
-    heavy = ["timm", "torchvision", "faiss", "ray", "optuna", "matplotlib", "fastapi", "sentence_transformers", "PIL"]
+    heavy = ["timm", "torchvision", "faiss", "ray", "optuna", "matplotlib", "sentence_transformers", "PIL"]
     code = f"import sys, similis; similis.loss('triplet'); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
 
-from similis.values import Counts, DataError, MissingExtraError, Pairs, Preprocessing, SimilisError, Triplets, UserError
+from similis.values import (
+    EXTRAS,
+    Counts,
+    DataError,
+    MissingExtraError,
+    Pairs,
+    Preprocessing,
+    SimilisError,
+    Triplets,
+    UserError,
+    import_extra,
+)
 
 
 @pytest.mark.parametrize("error", [UserError("x"), DataError("x"), MissingExtraError("faiss", "search")])
@@ -27,6 +41,24 @@ def test_a_missing_part_names_its_extra():
         str(MissingExtraError("faiss", "search"))
         == "faiss is not installed; it comes with: pip install 'similis[search]'"
     )
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_every_module_outside_the_base_install_names_an_extra_that_exists(module, monkeypatch):
+    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert EXTRAS[module] in declared["optional-dependencies"]
+    monkeypatch.setitem(sys.modules, module, None)  # what an absent package looks like to import
+    with pytest.raises(MissingExtraError, match=rf"^{module} is not installed.*similis\[{EXTRAS[module]}\]"):
+        import_extra(module)
+
+
+def test_a_module_that_misses_something_of_its_own_is_not_called_absent(tmp_path, monkeypatch):
+    (tmp_path / "faiss.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "faiss", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module") as raised:
+        import_extra("faiss")
+    assert not isinstance(raised.value, MissingExtraError)
 
 
 def test_triplets_count_themselves_and_their_distinct_anchors():

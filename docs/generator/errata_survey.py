@@ -32,7 +32,12 @@ SIGNS = [
         "cross entropies without their minus: minimising them makes classification worse",
         "minus; the label is an indicator for each class",
     ),
-    ("Eq. 33 (direction)", "the triplet loss lost its hinge and has no lower bound", "hinge around the whole argument"),
+    (
+        "Eq. 33 (direction)",
+        "the triplet loss lost its hinge: satisfied triplets keep a gradient; the loss goes below 0 (on unit vectors "
+        "not below alpha - 4 - gamma, on free vectors without end)",
+        "hinge around the whole argument",
+    ),
 ]
 
 SETS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from similis.cli.losses import FAMILIES, needs, year
 from similis.cli.losses_show import RELATIONS, SAMPLING, options, span
-from similis.figures.forces import save_forces
+from similis.figures.force_plot import save_forces
 from similis.registry import LossEntry, losses, miners
 
 
@@ -107,7 +107,7 @@ def miners_page() -> str:
     intro = (
         "A miner chooses the pairs or triplets of a batch that a loss is restricted to. It sees similarities and "
         "masks, all without gradient, and reports how many tuples it found: a run that mines nothing looks like "
-        "one that has converged. Hand its name to `similis.loss(..., miner=...)`.\n"
+        "one that has converged. Pass its name to `similis.loss(..., miner=...)`.\n"
     )
     rows = [
         [

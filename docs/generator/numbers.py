@@ -108,7 +108,7 @@ def sign_of_the_push() -> Demonstration:
     sample, proxy = divmod(int(push.argmax()), 3)
     return Demonstration(
         "Eq. 20 would attract negatives",
-        "Slope of ProxyAnchor in the cosine of a sample and a foreign proxy.",
+        "Derivative of ProxyAnchor by the cosine of a sample and a foreign proxy.",
         [
             (f"sample {sample}, proxy {proxy}", shown(printed[sample, proxy]), shown(slope[sample, proxy])),
         ],

@@ -74,9 +74,9 @@ def margin_outside_the_graph() -> Demonstration:
     slope = 64 * math.sin(theta + m) / math.sin(theta)
     return Demonstration(
         "ArcFace with the margin added outside of the graph",
-        "Slope of the target's logit at a cosine of 0.5, margin 0.5 rad, scale 64.",
+        "Derivative of the target's logit by its cosine at 0.5, margin 0.5 rad, scale 64.",
         [
-            ("slope", shown(64.0), shown(slope)),
+            ("derivative", shown(64.0), shown(slope)),
         ],
     )
 

@@ -6,24 +6,72 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from similis.objective.module import Loss, loss
+    from similis import formula, losses
+    from similis.data.open_data import open_data
+    from similis.objective.loss import Loss, list_losses, loss
+    from similis.objective.mining import miner
+    from similis.retrieval.embed import embed
+    from similis.retrieval.evaluate import evaluate
+    from similis.retrieval.search import search
+    from similis.run.run import train
+    from similis.run.spec import RunSpec, read_spec
+    from similis.study.tournament import run_tournament as tournament
+    from similis.values import DataError, MissingExtraError, SimilisError, UserError
 
 __version__ = "0.1.0"
 
-# Public name -> module that defines it; imported on first use so that `import similis` stays light.
+# Public name -> the module that defines it, and its name there; imported on first use: `import similis` stays light.
 _PUBLIC = {
-    "Loss": "similis.objective.module",
-    "loss": "similis.objective.module",
+    "DataError": ("similis.values", "DataError"),
+    "Loss": ("similis.objective.loss", "Loss"),
+    "MissingExtraError": ("similis.values", "MissingExtraError"),
+    "RunSpec": ("similis.run.spec", "RunSpec"),
+    "SimilisError": ("similis.values", "SimilisError"),
+    "UserError": ("similis.values", "UserError"),
+    "embed": ("similis.retrieval.embed", "embed"),
+    "evaluate": ("similis.retrieval.evaluate", "evaluate"),
+    "list_losses": ("similis.objective.loss", "list_losses"),
+    "loss": ("similis.objective.loss", "loss"),
+    "miner": ("similis.objective.mining", "miner"),
+    "open_data": ("similis.data.open_data", "open_data"),
+    "read_spec": ("similis.run.spec", "read_spec"),
+    "search": ("similis.retrieval.search", "search"),
+    "tournament": ("similis.study.tournament", "run_tournament"),
+    "train": ("similis.run.run", "train"),
 }
+_MODULES = ("formula", "losses")  # beside the names: what authors of losses import, and the losses as functions
 
-__all__ = ["Loss", "__version__", "loss"]
+__all__ = [
+    "DataError",
+    "Loss",
+    "MissingExtraError",
+    "RunSpec",
+    "SimilisError",
+    "UserError",
+    "__version__",
+    "embed",
+    "evaluate",
+    "formula",
+    "list_losses",
+    "loss",
+    "losses",
+    "miner",
+    "open_data",
+    "read_spec",
+    "search",
+    "tournament",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"similis.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'similis' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    module, own = _PUBLIC[name]
+    return getattr(importlib.import_module(module), own)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted({*globals(), *_PUBLIC, *_MODULES})

@@ -10,13 +10,19 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import logging
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from threading import RLock
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
+from similis.introspection import keyword_defaults, source_text
 from similis.values import Options, OptionValue, UserError
+
+logger = logging.getLogger(__name__)
 
 Family = Literal["pair", "triplet", "proxy", "classification"]
 ClassSampling = Literal["none", "unbiased", "biased"]
@@ -45,19 +51,28 @@ class Preset:
 
 @dataclass(frozen=True)
 class Cost:
-    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``)."""
+    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``).
+
+    ``tuples`` is the memory of a call with T tuples, for losses that take them. A miner adds B M for the
+    similarities that it chooses from.
+    """
 
     time: str
     memory: str
+    tuples: str = ""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What every registered thing has: a name, a function, a paper."""
+    """What every registered thing has: a name, a function, a paper, and the source of its file when it was imported."""
 
     name: str
     function: Callable[..., Any]
     paper: str
+    source: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", source_text(self.function))  # edited later, it is not what is run
 
     @property
     def options(self) -> dict[str, OptionValue]:
@@ -125,23 +140,23 @@ class Registry(Generic[E]):
         self.kind = kind
         self.package = package
         self._entries: dict[str, E] = {}
+        self.failures = ""  # about plug-ins that cannot be imported: the end of a sentence about a missing name
         self._filled = False
+        self._filling = RLock()  # of one thread, for a file that is imported may ask for another entry
 
     def add(self, entry: E) -> None:
         """Take an entry in; a name is given once only."""
         known = self._entries.get(entry.name)
         if known is not None and known.function.__module__ != entry.function.__module__:
-            raise UserError(
-                f"{self.kind} {entry.name!r} is registered by {known.function.__module__} and again by "
-                f"{entry.function.__module__}; choose another name for one of them"
-            )
+            both = f"{known.function.__module__} and again by {entry.function.__module__}"
+            raise UserError(f"{self.kind} {entry.name!r} is registered by {both}; choose another name for one of them")
         self._entries[entry.name] = entry
 
     def get(self, name: str) -> E:
         """The entry of that name; an unknown name is answered with the nearest one."""
         self.fill()
         if name not in self._entries:
-            raise UserError(unknown(self.kind, name, self._entries))
+            raise UserError(unknown(self.kind, name, self._entries) + self.failures)
         return self._entries[name]
 
     def __iter__(self) -> Iterator[E]:
@@ -153,17 +168,31 @@ class Registry(Generic[E]):
         return name in self._entries
 
     def fill(self) -> None:
-        """Import every file of the package and every entry point, once."""
-        if self._filled:
-            return
-        self._filled = True
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
-        for point in entry_points(group=f"similis.{self.package.rpartition('.')[2]}"):
-            point.load()
+        """Import every file of the package and every entry point, once; other threads wait until that is done."""
+        package = importlib.import_module(self.package)  # before the lock: the package may fill while it is imported
+        with self._filling:
+            if not self._filled:
+                self._filled = True
+                self._import_all(package)
+
+    def _import_all(self, package: ModuleType) -> None:
+        files = [EntryPoint(m.name, f"{self.package}.{m.name}", "") for m in pkgutil.iter_modules(package.__path__)]
+        for point in [*files, *entry_points(group=f"similis.{self.package.rpartition('.')[2]}")]:
+            self._load(point)
         for name, entry in self._entries.items():  # `from package import triplet` means the function, not its file
             setattr(package, name, entry.function)
+
+    def _load(self, point: EntryPoint) -> None:
+        """Import a module that registers itself; if that fails, say so and go on without it."""
+        before = dict(self._entries)
+        try:
+            point.load()
+        except (Exception, SystemExit) as error:  # a module of others may fail in any way
+            self._entries = before
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            sentence = f"the plug-in {point.name} ({point.value}) cannot be imported: {reason}"
+            self.failures += f"; {sentence}"
+            logger.warning("%s; mend or uninstall it, all else works without it", sentence)
 
 
 losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses")
@@ -254,17 +283,6 @@ def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
         return function
 
     return register
-
-
-def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
-    """Keyword-only arguments that have a default, tensors and tuples of a miner left out."""
-    parameters = inspect.signature(function).parameters.values()
-    hidden = {"references", "tuples", "generator", "first"}
-    return {
-        p.name: p.default
-        for p in parameters
-        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty and p.name not in hidden
-    }
 
 
 def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:

@@ -44,20 +44,30 @@ class MissingExtraError(SimilisError, ImportError):
         return type(self), self.words  # so that it comes back from another process as it is
 
 
-def part(module: str, name: str, extra: str) -> Any:
-    """A module outside the base install, imported when used, or an error that names the extra.
+EXTRAS = {
+    "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "lance": "lance", "faiss": "search",
+    "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
+    "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
+}  # fmt: skip
+
+
+def import_extra(module: str) -> Any:
+    """Import a module outside the base install when it is used, or raise an error that names the extra.
 
     Args:
-        module: dotted name of the module.
-        name: of the package, as it is installed.
-        extra: that brings it.
+        module: dotted name; its first word is a key of ``EXTRAS``.
+
+    Example:
+        >>> import_extra("scipy.stats").__name__
+        'scipy.stats'
     """
+    top = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise  # the part is there, but misses something of its own
-        raise MissingExtraError(name, extra) from error
+        if (error.name or "").partition(".")[0] != top:
+            raise  # the module is there, but misses something of its own
+        raise MissingExtraError(top, EXTRAS[top]) from error
 
 
 class Counts(NamedTuple):
@@ -77,8 +87,9 @@ class Pairs(NamedTuple):
 
     def counts(self) -> Counts:
         """Number of pairs, and of distinct anchors among them."""
-        anchors = set(self.positive_anchors.tolist()) | set(self.negative_anchors.tolist())
-        return Counts(len(self.positives) + len(self.negatives), len(anchors))
+        return Counts(
+            len(self.positives) + len(self.negatives), count_distinct(self.positive_anchors, self.negative_anchors)
+        )
 
 
 class Triplets(NamedTuple):
@@ -90,7 +101,12 @@ class Triplets(NamedTuple):
 
     def counts(self) -> Counts:
         """Number of triplets, and of distinct anchors among them."""
-        return Counts(len(self.anchors), len(set(self.anchors.tolist())))
+        return Counts(len(self.anchors), count_distinct(self.anchors))
+
+
+def count_distinct(*numbers: Tensor) -> int:
+    """How many different row numbers there are; as Python numbers, millions of them would outweigh the loss."""
+    return len({row for each in numbers for row in each.bincount().nonzero()[:, 0].tolist()})
 
 
 class Communicator(Protocol):

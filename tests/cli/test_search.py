@@ -6,11 +6,12 @@ import re
 
 import pytest
 import torch
+from PIL import Image
 
 from similis.run.finished import finished, trained_model
 from similis.run.gallery import copies, find, open_gallery
 from similis.run.machine import Machine
-from similis.training.checkpoint import read_tensors
+from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
@@ -44,6 +45,26 @@ def test_search_prints_the_nearest_and_writes_the_sheet(done, tmp_path, capsys):
     assert alike == sorted(alike, reverse=True)
     assert all(path.startswith(kind) for _, _, kind, path in rows)
     assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_thousand_answers_are_listed_and_the_sheet_shows_the_first(done, tmp_path, capsys):
+    query, sheet = tmp_path / "query.png", tmp_path / "sheet.png"
+    query.write_bytes(picture(999))
+    assert ended(["search", str(done.folder), str(query), "-k", "1000", "--sheet", str(sheet)]) == 0
+    out = capsys.readouterr().out
+    assert len(re.findall(r"kind\d/\d.png", out)) == 24
+    assert "sheet.png (16 of 24 shown)" in out
+    with Image.open(sheet) as shown:
+        assert shown.width < 2400
+
+
+def test_a_sheet_has_the_format_that_its_name_ends_with(done, tmp_path, capsys):
+    query = tmp_path / "query.png"
+    query.write_bytes(picture(999))
+    assert ended(["search", str(done.folder), str(query), "--sheet", str(tmp_path / "sheet.svg")]) == 0
+    assert b"<svg" in (tmp_path / "sheet.svg").read_bytes()
+    assert ended(["search", str(done.folder), str(query), "--sheet", str(tmp_path / "sheet.xyz")]) == 2
+    assert "Format 'xyz' is not supported" in capsys.readouterr().err
 
 
 def test_similarities_are_cosines_of_the_models_own_embeddings(done, tmp_path):

@@ -133,6 +133,43 @@ def test_options_become_a_specification(photos):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "layout"),
+    [
+        ((), (10, 5)),
+        (("training.per_class=3",), (6, 3)),
+        (("training.batch_size=8",), (8, 4)),
+        (("training.batch_size=7", "training.per_class=5"), (7, 5)),  # all was asked for: the run says what is wrong
+        (("training.sampler=mined",), (12, 5)),
+        (("training.sampler=random",), (12, 5)),
+    ],
+)
+def test_a_pair_loss_has_a_batch_that_a_few_photos_can_make(words, layout, tmp_path):
+    """48 photos of 8 classes: 4 classes test, 2 validate, and 12 photos of 2 classes are left."""
+    write(tmp_path, {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
+    spec = asked_spec(str(tmp_path), Asked(loss="triplet", settings=words), Machine())
+    assert (spec.training.batch_size, spec.training.per_class) == layout
+
+
+def test_48_photos_are_trained_with_a_pair_loss(tmp_path, capsys):
+    write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
+    words = ["train", str(tmp_path / "photos"), *SMALL, "--loss", "triplet", "--runs", str(tmp_path / "runs")]
+    assert ended([*words, "--no-pictures"]) == 0
+    assert "10 images, balanced, 5 of each class" in capsys.readouterr().out
+    assert ended([*words, "--batch", "7"]) == 2
+    said = capsys.readouterr().err
+    assert "12 training images of 2 classes do not make balanced batches of 7 images, 5 of each class" in said
+    assert "set training.batch_size=6 and training.per_class=3" in said
+
+
+def test_one_photo_of_each_class_is_one_sentence(tmp_path, capsys):
+    write(tmp_path / "photos", {f"kind{c}/0.png": picture(c) for c in range(8)})
+    assert ended(["train", str(tmp_path / "photos"), *SMALL, "--runs", str(tmp_path / "runs")]) == 1
+    said = capsys.readouterr()
+    assert "none with another image of its class" in said.err
+    assert "nan" not in said.out
+
+
 def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
     assert moved({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
     assert moved({"objective": {"miner": "batch_hard"}}) == {"objective": {"miner": "batch_hard"}}

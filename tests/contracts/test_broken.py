@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from similis.objective.distances import unit, widened
+from similis.objective.comparison.proxies import one_per_class
 from similis.objective.losses.proxy_anchor import proxy_anchor
 from similis.objective.losses.triplet import triplet
-from similis.objective.proxies import one_per_class
 from similis.registry import Cost, Preset, Range, losses
+from similis.sphere import unit, widen
 from tests.contracts.contracts import CONTRACTS
 from tests.contracts.test_losses import test_an_exemption_is_stated_and_still_needed as check_exemption
 
@@ -94,7 +94,7 @@ def looks_at_one_coordinate(x, labels, **options):
 
 @fault("scale", proxy_anchor)
 def sees_raw_lengths(x, labels, proxies, **options):
-    return proxy_anchor(x, labels, proxies, **options) + 0.01 * widened(x).square().sum(-1).mean()
+    return proxy_anchor(x, labels, proxies, **options) + 0.01 * widen(x).square().sum(-1).mean()
 
 
 @fault("degenerate", relation="none")

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.reductions import count, total
-from similis.objective.references import References
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import count, total
+from similis.objective.terms.references import References
 from similis.registry import Cost, register_loss
 
 

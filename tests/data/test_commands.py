@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from similis.cli import main
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from tests.data.pictures import picture, write
 
 
@@ -31,7 +31,9 @@ def test_show_lists_known_data_sets_and_describes_one(capsys):
 def test_check_ends_with_1_on_errors_only(tmp_path, capsys):
     write(tmp_path, {f"{name}/{n}.png": picture(n + 10 * ord(name)) for name in "ab" for n in range(2)})
     assert call("check", str(tmp_path)) == 0
-    assert "4 images checked: 0 errors, 0 warnings" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert ["all", "4", "2", "2", "to", "2,", "mean", "2.0"] in [line.split() for line in told.splitlines()]
+    assert "4 images checked: 0 errors, 0 warnings" in told
     write(tmp_path, {"b/bad.png": b"broken"})
     assert call("check", str(tmp_path)) == 1
     told = capsys.readouterr().out

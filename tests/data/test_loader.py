@@ -10,7 +10,7 @@ import torch
 from similis.data.cache import ImageCache
 from similis.data.examples import FeatureData, image_data
 from similis.data.loader import Loader, context_for
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.pack import pack
 from similis.data.readers.archive import read_archive
 from similis.data.samplers.balanced import balanced
@@ -160,7 +160,7 @@ def test_workers_are_not_forked_beside_lance(tmp_path):
 def test_broken_images_are_named(tmp_path):
     manifest = open_data(str(write(tmp_path, {"a/good.png": picture(0), "a/bad.png": picture(1)[:60]})))
     for workers in (0, 1):
-        with pytest.raises(DataError, match=r"a/bad\.png.*similis data check"):
+        with pytest.raises(DataError, match=r"^'a/bad\.png'.*similis data check$"):
             list(Loader(image_data(manifest, WISH), workers=workers).ordered(torch.arange(2), batch_size=2))
 
 

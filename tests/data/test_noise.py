@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from similis.data.noise import with_wrong_labels
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.spec import parse_spec

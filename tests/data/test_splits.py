@@ -87,7 +87,7 @@ def test_known_draw_stays_the_same_on_every_machine():
 
 
 def test_shared_classes_are_refused():
-    columns = {"label": [0, 0], "class_name": ["a", "a"], "bytes": [b"x"] * 2, "split": ["train", "test"]}
+    columns = {"label": [0, 0, 1], "class_name": list("aab"), "bytes": [b"x"] * 3, "split": ["train", "test", "test"]}
     with pytest.raises(DataError, match="1 classes of 'both'"):
         split_data(from_columns("both", columns))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.engine.gang import gang
 from similis.engine.ray import WorkersLostError, connect
 from similis.engine.ray import map as ray_map
+from similis.engine.worker_group import run_worker_group
 from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, speaking, square, wrong
 
 
@@ -23,24 +23,24 @@ def small(folder: str) -> None:
     assert ray_map(square, range(5), workers=2) == [0, 1, 4, 9, 16]
     raises(ValueError, "no square of -1", lambda: ray_map(square, [1, -1, 2]))
     assert ray_map(square, []) == []
-    one, two = gang(joined_loss, 2)
+    one, two = run_worker_group(joined_loss, 2)
     assert one == two
     assert abs(one - alone()) < 1e-12
     said: list[tuple[int, str]] = []
-    assert gang(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
+    assert run_worker_group(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
     assert sorted(said) == [(0, "first of 0"), (0, "last of 0"), (1, "first of 1"), (1, "last of 1")]
     tournament(Path(folder))
 
 
 def tournament(folder: Path) -> None:
     """Tasks of Ray leave the records of the local engine."""
-    from similis.study.hands import Hands
+    from similis.study.executor import Executor
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
     made, done = plan(search={"trials": 2, "epochs": 1}, seeds=[0]), []
     here = run_tournament(made, folder / "here")
-    there = run_tournament(made, folder / "there", hands=Hands(2, on_ray=True, finished=done.append))
+    there = run_tournament(made, folder / "there", executor=Executor(2, on_ray=True, on_finished=done.append))
     assert without_cost(there.path) == without_cost(here.path)
     assert len(done) == 4
 
@@ -51,12 +51,12 @@ def lost_workers(folder: str) -> None:
     calls = {n: len((Path(folder) / str(n)).read_text()) for n in range(6)}
     assert calls == {0: 1, 1: 2, 2: 1, 3: 2, 4: 1, 5: 2}  # only what was lost ran again
     begun = time.monotonic()
-    assert gang(counting, 2, folder, 6, 3) == [[3, 6], [3, 6]]  # went on from the third step
+    assert run_worker_group(counting, 2, folder, 6, 3) == [[3, 6], [3, 6]]  # went on from the third step
     print(f"a gang of two with one killed worker took {time.monotonic() - begun:.1f} s")
-    raises(ValueError, "has no idea", lambda: gang(wrong, 2))
+    raises(ValueError, "has no idea", lambda: run_worker_group(wrong, 2))
     again = Path(folder) / "again"
     again.mkdir()
-    raises(WorkersLostError, "lost 1 times", lambda: gang(counting, 2, str(again), 6, 3, losses_allowed=0))
+    raises(WorkersLostError, "lost 1 times", lambda: run_worker_group(counting, 2, str(again), 6, 3, losses_allowed=0))
 
 
 def lost_node(folder: str) -> None:
@@ -110,12 +110,12 @@ LONG_RUN = {
 
 def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
     """A run of two workers under kills, and the same on two processes of this machine without."""
+    from similis.run.distributed import run_on_ranks
     from similis.run.machine import Machine
-    from similis.run.ranks import run_on_ranks
-    from similis.run.spec import changed, parse_spec
+    from similis.run.spec import parse_spec, replace_values
     from tests.run.small import remains
 
-    values, root = changed(LONG_RUN, {"training.epochs": int(epochs)}), Path(folder)
+    values, root = replace_values(LONG_RUN, {"training.epochs": int(epochs)}), Path(folder)
     (root / "run.json").write_text(json.dumps(values))
     words = ["train", str(root / "run.json"), "--runs", str(root / "ray"), "--workers", "2", "--no-pictures"]
     seen = under_kills(words, root / "ray", root, int(kills), float(pause))
@@ -129,8 +129,9 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
 
 def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     """A tournament under kills, and the same by the local engine without."""
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder, run_tournament
+    from similis.study.report.page import write_report
+    from similis.study.tournament import run_tournament
+    from similis.study.tournament_folder import TournamentFolder
     from tests.study.small import plan, values, without_cost
     from tests.study.test_kill import no_step_twice
 
@@ -153,7 +154,7 @@ def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     no_step_twice(root / "ray")
     ledgers = [sorted((root / at / "ledger.jsonl").read_text().splitlines()) for at in ("ray", "alone")]
     assert ledgers[0] == ledgers[1]  # every model looked once at the test split
-    pages = [write_report(Folder(root / at), out=root / f"page-{at}", times=False) for at in ("ray", "alone")]
+    pages = [write_report(TournamentFolder(root / at), out=root / f"page-{at}", times=False) for at in ("ray", "alone")]
     for one, other in zip(*pages, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert "done  final-main" in seen

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from similis.objective.joining import joined
-from similis.objective.module import loss
+from similis.objective.context import distributed
+from similis.objective.loss import loss
 
 
 def square(number: int) -> int:
@@ -35,7 +35,7 @@ X, LABELS = torch.linspace(-1, 1, 24, dtype=torch.float64).view(12, 2).sin(), to
 
 def joined_loss(communicator) -> float:
     own = slice(6 * communicator.rank, 6 * communicator.rank + 6)
-    with joined(communicator):
+    with distributed(communicator):
         return float(loss("multi_similarity")(X[own], LABELS[own]))
 
 

@@ -71,24 +71,26 @@ def test_a_tournament_of_24_trials_survives_fifteen_kills(tmp_path, capsys):
 
 
 def test_nothing_of_ray_is_imported_before_it_is_asked_for():
-    code = "import sys; import similis.engine.ray, similis.run.ranks; sys.exit('ray' in sys.modules)"
+    code = "import sys; import similis.engine.ray, similis.run.distributed; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from similis.engine import gang, ray
+    from similis.engine import ray
+    from similis.engine import worker_group as gang
 
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import without the package does
     with pytest.raises(MissingExtraError, match=r"similis\[cluster\]"):
         ray.map(abs, [1])
     with pytest.raises(MissingExtraError, match="ray is not installed"):
-        gang.gang(abs, 2)
+        gang.run_worker_group(abs, 2)
 
 
 def test_wrong_numbers_are_refused():
-    from similis.engine import gang, ray
+    from similis.engine import ray
+    from similis.engine import worker_group as gang
 
     with pytest.raises(UserError, match="workers=0"):
         ray.map(abs, [1], workers=0)
     with pytest.raises(UserError, match="workers=0"):
-        gang.gang(abs, 0)
+        gang.run_worker_group(abs, 0)

@@ -10,9 +10,9 @@ import torch
 from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
-from similis.figures.forces import DEGREES, LABELS, build, draw_forces, forces, on_circle, save_forces
-from similis.figures.forces_picture import STILL
-from similis.figures.formula import broken, drawable, formula_of
+from similis.figures.force_plot import STILL, draw_forces, save_forces
+from similis.figures.forces import DEGREES, LABELS, build_loss, forces, unit_vectors
+from similis.figures.formula import break_lines, formula_of, to_mathtext
 from similis.registry import losses
 from similis.values import MissingExtraError, UserError
 
@@ -23,8 +23,8 @@ FORMS = [(entry.name, form) for entry in losses for form in entry.forms]
 def test_a_small_step_along_the_arrows_lowers_the_loss_as_much_as_they_are_long(name, form):
     """Samples and class vectors step separately; a wrong sign, class or place of an arrow shows."""
     acting = forces(name, form=form)
-    _, made, _ = build(name, form)
-    x, labels = on_circle(DEGREES), torch.tensor(LABELS)
+    _, made, _ = build_loss(name, form)
+    x, labels = unit_vectors(DEGREES), torch.tensor(LABELS)
     with torch.no_grad():
         before = made(x, labels).item()
         assert before == pytest.approx(acting.value, rel=1e-12)
@@ -80,20 +80,20 @@ def test_class_vectors_are_drawn_with_their_classes(entry):
         proxies = forces(entry.name, form=form).proxies
         assert proxies is not None
         assert sorted(set(proxies.classes.tolist())) == [0, 1, 2]
-        assert len(proxies.points) <= 9  # more cannot be told apart
+        assert len(proxies.points) <= 9  # more would overlap
 
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
 def test_every_formula_can_be_drawn(entry):
     formula = formula_of(entry.function)
     assert formula
-    assert drawable(formula)
+    assert to_mathtext(formula)
 
 
 def test_long_formulas_break_at_a_wide_space():
     left, right = "a" * 60, "b" * 60
-    assert broken(rf"{left}, \quad {right}") == [left, right]
-    assert broken(r"a, \quad b") == [r"a, \;\; b"]
+    assert break_lines(rf"{left}, \quad {right}") == [left, right]
+    assert break_lines(r"a, \quad b") == [r"a, \;\; b"]
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -117,7 +117,7 @@ def test_missing_matplotlib_names_its_extra(monkeypatch):
 
 def test_no_global_state_of_pyplot_is_touched():
     program = (
-        "import sys; from similis.figures.forces import draw_forces; "
+        "import sys; from similis.figures.force_plot import draw_forces; "
         "draw_forces('triplet'); print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

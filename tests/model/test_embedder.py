@@ -171,6 +171,17 @@ def test_autocast_returns_unit_vectors_of_full_precision():
     assert bool((functional.cosine_similarity(out, model(x)) > 0.99).all())
 
 
+def test_features_of_any_length_become_the_same_unit_vectors():
+    """A network that diverges must not look as if it gave zeros."""
+    model = build_embedder(**FAST, normalise=True).eval()
+    features = torch.rand(3, model.backbone.features, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        near = model.embed_features(features)
+        assert near.norm(dim=1).tolist() == pytest.approx([1.0] * 3)
+        for power in (-100, 66, 100):
+            assert torch.equal(model.embed_features(features * 2.0**power), near)
+
+
 def test_a_copy_is_independent():
     model = build_embedder(**FAST)
     twin = copy.deepcopy(model)

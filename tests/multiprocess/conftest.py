@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import pytest
 
-from similis.engine.ranks import Ranks
+from similis.engine.local_group import LocalGroup
 
 
 @pytest.fixture(scope="session")
 def pools():
-    kept = {number: Ranks(number, timeout=120) for number in (2, 3, 4)}
+    kept = {number: LocalGroup(number, timeout=120) for number in (2, 3, 4)}
     yield kept
     for ranks in kept.values():
         ranks.close()
 
 
-def running(ranks: Ranks) -> Ranks:
+def running(ranks: LocalGroup) -> LocalGroup:
     return ranks if ranks.running else ranks.__enter__()
 
 

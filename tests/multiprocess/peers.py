@@ -1,4 +1,4 @@
-"""The same comparison for other libraries: N processes against one, value and gradients.
+"""The same comparison for other libraries: N ranks against one process, value and gradients.
 
 Writes ``docs/results/distributed.md``::
 
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.engine.ranks import RankError, Ranks
-from similis.objective.joining import joined
+from similis.engine.local_group import LocalGroup, RankFailedError
+from similis.objective.context import distributed
 from similis.registry import losses
 from tests.multiprocess.work import batch, network, objective
 from tests.proof import CLASSES, DIM
@@ -70,7 +70,7 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     if kind == "similis":
         made = objective(name, next(f for f in losses.get(name).forms if f in ("default", "cosine")), 0, torch.float64)
         learned = list(made.parameters())
-        with joined(communicator):
+        with distributed(communicator):
             value = made(net(inputs), labels)
     elif kind == "clip":
         scale = nn.Parameter(torch.tensor(3.0, dtype=torch.float64))
@@ -94,12 +94,12 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     return [value.detach(), torch.cat([p.grad.flatten() for p in model.parameters()]), joined_gradient]
 
 
-def compared(ranks: Ranks, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
+def compared(ranks: LocalGroup, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
     """Cells of the table: value, model and learned gradients relative to one process."""
     value, model, learned = measured(None, kind, name, (12,), path)
     try:
         found = ranks.call(measured, kind, name, counts, path)
-    except RankError:
+    except RankFailedError:
         return ["fails", "", ""]
     mean = sum(float(v) for v, _, _ in found) / len(found)
     return [
@@ -121,13 +121,13 @@ def ratio(a: Tensor, b: Tensor) -> str:
 
 
 def table(world: int, path: str) -> list[tuple[str, ...]]:
-    """All rows for one number of processes; a pool that a peer breaks is started anew."""
+    """All rows for one number of ranks; a pool that a peer breaks is started anew."""
     even, uneven = ((6, 6), (8, 4)) if world == 2 else ((3,) * 4, (5, 1, 4, 2))
     rows = []
     kinds = [("similis", n) for n in OURS] + [("pml", n) for n in PML]
     kinds += [("pml efficient", n) for n in list(PML)[:4]] + [("pml local", n) for n in PML]
     kinds += [("clip", n) for n in CLIP] if path else []
-    ranks = Ranks(world, timeout=20).__enter__()
+    ranks = LocalGroup(world, timeout=20).__enter__()
     broken: dict[str, list[str]] = {}  # kinds that cannot gather uneven rows: once seen, not tried again
     for kind, name in kinds:
         for counts in (even, uneven):
@@ -136,7 +136,7 @@ def table(world: int, path: str) -> list[tuple[str, ...]]:
                 cells = compared(ranks, kind, name, counts, path)
                 if cells[0].startswith("fails"):
                     broken[kind] = cells
-                    ranks = Ranks(world, timeout=20).__enter__()
+                    ranks = LocalGroup(world, timeout=20).__enter__()
             rows.append((kind, name, " + ".join(map(str, counts)), *cells))
     ranks.close()
     return rows
@@ -144,15 +144,18 @@ def table(world: int, path: str) -> list[tuple[str, ...]]:
 
 HEAD = """# Distributed losses, compared with one process
 
-Twelve samples divided over real gloo processes, a linear model under `DistributedDataParallel`, float64.
-Each row compares with the same library's own loss in one process on all twelve: the mean over processes
-of the reported value, the gradient of the model, and the gradient of what the loss learns (averaged over
-processes, as `DistributedDataParallel` around the loss does). *exact*: within 1e-10.
+Twelve samples are divided over two and four gloo ranks, with a linear model under `DistributedDataParallel` in float64.
+Each row compares with the same library's loss in one process on all twelve samples: the mean over ranks of the reported
+value, the gradient of the model, and the gradient of the loss's own parameters (averaged over ranks, as
+`DistributedDataParallel` around the loss does). *exact* means within 1e-10.
 
-`similis`: inside `joined(communicator)`. `pml`: pytorch-metric-learning 2.9.0 with its
-`DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the
-wrapper. `clip`: the loss of open_clip 3.3.0. A kind that cannot gather parts of different size ends with an
-error of gloo; that was tried with its first loss. Written by `python -m tests.multiprocess.peers`.
+`similis` is its loss inside `distributed(communicator)`. `pml` is pytorch-metric-learning 2.9.0 with its
+`DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the wrapper.
+`clip` is the loss of open_clip 3.3.0. *fails*: the library cannot gather ranks of different size and gloo raises an
+error; that was tried with its first loss. These are six losses; `pytest tests/multiprocess` compares every loss of
+Similis in the same way.
+
+Written by `python -m tests.multiprocess.peers [path of open_clip/loss.py]`.
 """
 
 
@@ -161,7 +164,7 @@ def page(path: str) -> str:
     lines = [HEAD]
     for world in (2, 4):
         lines += [
-            f"\n## {world} processes\n",
+            f"\n## {world} ranks\n",
             "| library | loss | rows | value | model | learned |",
             "|---|---|---|---|---|---|",
         ]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from similis.engine.collectives import Collectives
-from similis.engine.ranks import RankError, Ranks, launch
+from similis.engine.local_group import LocalGroup, RankFailedError, launch
 from similis.values import UserError
 
 COUNTS = (3, 0, 2, 1)
@@ -113,9 +113,9 @@ def vanishing(communicator):
 
 
 def test_a_lost_process_ends_the_call():
-    with Ranks(2, timeout=60) as ranks, pytest.raises(RankError, match="rank 1 of 2 was lost"):
+    with LocalGroup(2, timeout=60) as ranks, pytest.raises(RankFailedError, match="rank 1 of 2 was lost"):
         ranks.call(vanishing)
     with pytest.raises(UserError, match="not running"):
         ranks.call(vanishing)
     with pytest.raises(UserError, match="at least one"):
-        Ranks(0)
+        LocalGroup(0)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from similis.engine.costs import memory, traffic
-from similis.objective.joining import joined
-from similis.objective.module import loss
+from similis.objective.context import distributed
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.values import UserError
 
@@ -23,7 +23,7 @@ def counted(communicator, name: str, divided: bool) -> dict[str, int]:
     x = torch.randn(COUNTS[communicator.rank], DIM, requires_grad=True)
     labels = torch.arange(COUNTS[communicator.rank]) % 2
     before = communicator.bytes.copy()
-    with joined(communicator):
+    with distributed(communicator):
         made(x, labels).backward()
     return {key: communicator.bytes[key] - before[key] for key in ("gather", "scatter", "sum")}
 

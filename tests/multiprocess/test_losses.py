@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.joining import joined
+from similis.objective.context import distributed
 from similis.registry import losses
 from tests.multiprocess.agreement import assert_equal, differences
 from tests.multiprocess.work import EVEN, UNEVEN, batch, network, objective, several, together
@@ -81,7 +81,7 @@ def fully_sharded(communicator, case, counts):
     made = objective(seed=0, dtype=torch.float64, **case["objective"])
     network_ = fully_shard(network(0, torch.float64), mesh=init_device_mesh("cpu", (communicator.world,)))
     inputs, labels, _ = (part.split(counts)[communicator.rank] for part in batch(0))
-    with joined(communicator):
+    with distributed(communicator):
         value = made(network_(inputs), labels)
     value.backward()
     learned = [p.grad for p in made.parameters()]

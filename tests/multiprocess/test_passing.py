@@ -9,12 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from similis.engine.costs import memory, passing
-from similis.objective.joining import joined
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.references import Block, References, batch_references
+from similis.objective.context import dense, distributed, tiles
+from similis.objective.loss import loss
 from similis.objective.sharding import shard
-from similis.objective.tiling import dense, tiles
+from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.wrappers.memory import WithMemory
 from similis.registry import losses
 from similis.values import UserError
 from tests.multiprocess.agreement import assert_equal
@@ -98,7 +97,7 @@ def widest_of(communicator, name: str, streamed: bool) -> int:
     own = PARTS[communicator.rank]
     more = {"num_classes": 7, "dim": DIM} if losses.get(name).family in OF_CLASSES else {}
     made, x = loss(name, **more), torch.randn(own, DIM, requires_grad=True)
-    with Widest() as seen, joined(communicator, streamed=streamed), tiles(64, STRETCH):
+    with Widest() as seen, distributed(communicator, ring=streamed), tiles(64, STRETCH):
         made(x, torch.arange(own) % 7).backward()
     return seen.rows
 
@@ -114,7 +113,7 @@ def peak(communicator, streamed: bool, rows: int, dim: int) -> int:
     """Most bytes that live at one time in a step of a loss, beside the embeddings themselves."""
     x = torch.randn(rows, dim, requires_grad=True)
     watch = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
-    with watch as seen, joined(communicator, streamed=streamed), tiles(128, 128):
+    with watch as seen, distributed(communicator, ring=streamed), tiles(128, 128):
         loss("nt_xent")(x, torch.arange(rows) % 50).backward()
     steps = [(e.start_ns(), e.nbytes()) for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     return int(torch.tensor([size for _, size in sorted(steps)]).cumsum(0).max())
@@ -134,7 +133,7 @@ def bytes_of(communicator, name: str) -> dict[str, int]:
     own = UNEVEN[4][communicator.rank]
     x = torch.randn(own, 6, requires_grad=True)
     before = communicator.bytes.copy()
-    with joined(communicator, streamed=True), tiles(2, 3):
+    with distributed(communicator, ring=True), tiles(2, 3):
         loss(name)(x, torch.arange(own) % 2).backward()
     return {key: communicator.bytes[key] - before[key] for key in ("gather", "broadcast", "reduce", "scatter")}
 
@@ -151,7 +150,7 @@ def refused(communicator, what: str) -> str:
     made = loss("arcface" if what == "shard" else "triplet", **WORDS.get(what, {}))
     made = shard(made, communicator) if what == "shard" else WithMemory(made, 9, 5) if what == "memory" else made
     try:
-        with joined(communicator, streamed=True):
+        with distributed(communicator, ring=True):
             if what == "dense":
                 with dense():
                     made(x, labels)
@@ -171,4 +170,4 @@ WORDS = {"miner": {"miner": "semi_hard"}, "shard": {"num_classes": 4, "dim": 5}}
 @pytest.mark.parametrize("what", ["miner", "shard", "memory", "dense", "blocks"])
 def test_what_needs_all_rows_is_refused(two, what):
     for message in two.call(refused, what):
-        assert "without streamed=True" in message
+        assert "without ring=True" in message

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
 import torch
 
 from similis.engine.costs import traffic
-from similis.objective.joining import joined
-from similis.objective.module import Loss, loss
-from similis.objective.sampling import SampledClasses
+from similis.objective.context import current_context, distributed, use_context
+from similis.objective.loss import Loss, loss
 from similis.objective.sharding import shard
-from similis.objective.weights import weighted_classes
+from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
 from tests.batches import random_learned
 from tests.proof import forms
@@ -57,7 +57,7 @@ def by_hand(name: str, form: str, drawn: tuple[tuple[int, ...], ...]) -> list[to
     kept = torch.tensor(sorted([*PRESENT.tolist(), *number]))
     weights = torch.tensor([number.get(c, 1.0) for c in kept.tolist()], dtype=torch.float64)
     vectors = made.learned["proxies"]
-    with weighted_classes(weights):
+    with use_context(replace(current_context(), class_weights=weights)):
         value = made.of(x, torch.searchsorted(kept, LABELS), {"proxies": vectors[kept]})
     return answer(value, x, vectors)
 
@@ -84,7 +84,7 @@ def over_draws(communicator, work: list[tuple[str, str, list, bool]]) -> list[li
         x, labels = own(communicator, RELATION if related else LABELS)
         answers = []
         for drawn in draws:
-            with joined(communicator):
+            with distributed(communicator):
                 value = made.over(x, labels, PRESENT, torch.tensor(drawn[communicator.rank]))
             answers.append(joined_answer(communicator, value, x, made.loss))
         found.append(answers)
@@ -98,7 +98,7 @@ def called(communicator, cases: list[tuple[str, str]], share: float, divided: bo
         made = built(name, form)
         made = SampledClasses(shard(made, communicator) if divided else made, share, seed=4, sparse=divided)
         x, labels = own(communicator, LABELS)
-        with joined(communicator):
+        with distributed(communicator):
             made(x, labels)
             value = made(x, labels)
         found.append(joined_answer(communicator, value, x, made.loss))
@@ -167,7 +167,7 @@ def gathered(communicator) -> int:
     made = SampledClasses(shard(built("normface", "default"), communicator), 0.5)
     x, labels = own(communicator, LABELS)
     before = communicator.bytes["gather"]
-    with joined(communicator):
+    with distributed(communicator):
         made(x, labels).backward()
     return communicator.bytes["gather"] - before
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.joining import joined
-from similis.objective.sharding import load_whole, shard, whole_state
+from similis.objective.context import distributed
+from similis.objective.sharding import shard
 from similis.registry import losses
+from similis.training.checkpoint import flatten_state, nest_state, restore_optimiser
+from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
 from tests.multiprocess.agreement import assert_equal
 from tests.multiprocess.work import batch, divided_several, network, objective
 
@@ -51,14 +53,19 @@ def trained(communicator, name: str, steps: range, state: dict | None, counts: t
         shard(made, communicator)
     optimiser = torch.optim.AdamW(made.parameters(), lr=0.05)
     if state is not None:
-        load_whole(made, state, optimiser)
+        own = take_own_shards(state, sharded_keys(made, optimiser, state))
+        made.load_state_dict(nest_state("loss", own))
+        restore_optimiser(optimiser, nest_state("optimiser", own))
     for step in steps:
         inputs, labels, _ = (part.split(counts)[rank] for part in batch(step))
         optimiser.zero_grad()
-        with joined(communicator):
+        with distributed(communicator):
             made(model(inputs), labels).backward()
         optimiser.step()
-    return whole_state(made, optimiser)
+    tensors = flatten_state("loss", made.state_dict())
+    for number, moments in optimiser.state_dict()["state"].items():
+        tensors |= flatten_state(f"optimiser.{number}", moments)
+    return gather_shards(tensors, sharded_keys(made, optimiser, tensors))
 
 
 @pytest.mark.slow

@@ -14,16 +14,16 @@ import torch
 from torch import nn
 
 from similis.data.sampling import samplers, shard
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
-from similis.objective.nested import Nested
+from similis.objective.loss import loss
 from similis.objective.sharding import shard as divide_classes
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
+from similis.run.distributed import run_on_ranks
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss
-from similis.run.ranks import run_on_ranks
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.training.checkpoint import load_checkpoint, read_tensors, save_checkpoint
+from similis.training.checkpoint import read_checkpoint, restore, save_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
@@ -64,7 +64,11 @@ def task_of(name: str, communicator, divide: bool = False) -> Task:
 def curve(communicator, name: str, start=None, stop: int = STEPS, keep=None, divide: bool = False):
     """Losses of the steps from a checkpoint on, and the weights at the end."""
     task, (images, labels) = task_of(name, communicator, divide), examples()
-    progress = Progress() if start is None else load_checkpoint(start, task)[0]
+    progress = Progress()
+    if start is not None:
+        kept = read_checkpoint(start)
+        restore(task, kept)
+        progress = kept.progress
     found: list[float] = []
 
     def batches(epoch: int, first: int):
@@ -150,17 +154,13 @@ def test_a_run_with_divided_classes_goes_on_with_other_numbers(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_on_ranks(spec, Machine(root=tmp_path / "4", divide_classes=True), Stop(10), ranks=4)
     (left,) = (tmp_path / "4").iterdir()
-    begun = load_progress(left / "checkpoint-select.safetensors")
+    begun = read_checkpoint(left / "checkpoint-select.safetensors", f"{left.name}/select").progress.step
     assert 9 <= begun < 30  # a step is told before its checkpoint
     for ranks in (1, 2, 3):
         shutil.copytree(tmp_path / "4", tmp_path / str(ranks))
         result = run_on_ranks(spec, Machine(root=tmp_path / str(ranks), divide_classes=True), ranks=ranks)
         assert torch.allclose(losses_of(alone), losses_of(result), rtol=1e-2, atol=1e-3)
         assert result.history[:5] == pytest.approx(alone.history[:5])
-
-
-def load_progress(path: Path) -> int:
-    return json.loads(read_tensors(path)[1]["progress"])["step"]
 
 
 def losses_of(result) -> torch.Tensor:
@@ -183,7 +183,7 @@ def test_a_run_on_two_processes(pass_rows, tmp_path):
 
 def test_a_run_that_passes_rows_refuses_what_needs_them_all(tmp_path):
     spec = parse_spec(SPEC | {"objective": {"loss": "multi_similarity", "memory": 20}})
-    with pytest.raises(UserError, match="streamed"):
+    with pytest.raises(UserError, match="without ring=True"):
         run_on_ranks(spec, Machine(root=tmp_path, pass_rows=True), ranks=2)
 
 

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.objective.composition import Combined, regulariser
-from similis.objective.joining import joined
-from similis.objective.memory import WithMemory
-from similis.objective.module import Loss
-from similis.objective.nested import Nested
+from similis.objective.context import distributed, tiles
+from similis.objective.loss import Loss
 from similis.objective.sharding import shard
-from similis.objective.tiling import tiles
+from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from tests.proof import CLASSES, DIM, build
 
@@ -107,7 +106,7 @@ def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) 
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[rank] for part in (inputs, labels, ids))
-        with joined(None if case.get("local") else communicator, streamed=bool(case.get("streamed"))):
+        with distributed(None if case.get("local") else communicator, ring=bool(case.get("streamed"))):
             one = results(net, made, net(inputs), labels, ids, case.get("tile"))
         learned = len(list(made.parameters()))
         rest = one[len(one) - learned :] if case.get("ddp") else one[1:]
@@ -132,7 +131,7 @@ def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[communicator.rank] for part in (inputs, labels, ids))
-        with joined(communicator, streamed=bool(case.get("streamed"))):
+        with distributed(communicator, ring=bool(case.get("streamed"))):
             one = results(model, made, model(inputs), labels, ids, case.get("tile"))
         own = len(list(model.parameters()))
         communicator.average(one[1 : 1 + own])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from similis.objective.joining import Joint
-from similis.objective.mining import each_row, own_tuples, row_by_row
+from similis.objective.context import Partition
+from similis.objective.mining import mine_rows, mines_single_rows, select_own_tuples
 from similis.registry import miners
 from similis.values import Pairs, Triplets
 
@@ -14,20 +14,20 @@ class Second:
     rank, world = 1, 3
 
 
-JOINT = Joint(Second(), (2, 3, 1))
+JOINT = Partition(Second(), (2, 3, 1))
 
 
 def test_tuples_of_own_anchors_are_kept_and_renumbered():
     anchors, columns = torch.tensor([0, 2, 4, 5]), torch.tensor([10, 11, 12, 13])
-    found = own_tuples(Triplets(anchors, columns, columns + 10), JOINT)
+    found = select_own_tuples(Triplets(anchors, columns, columns + 10), JOINT)
     assert [part.tolist() for part in found] == [[0, 2], [11, 12], [21, 22]]
-    pairs = own_tuples(Pairs(anchors, columns, anchors.flip(0), columns), JOINT)
+    pairs = select_own_tuples(Pairs(anchors, columns, anchors.flip(0), columns), JOINT)
     assert [part.tolist() for part in pairs] == [[0, 2], [11, 12], [2, 0], [11, 12]]
 
 
 def test_who_mines_row_by_row():
-    assert not each_row(lambda similarity, positive, negative: None)
-    assert {m.name for m in miners if not each_row(m.function)} == {"disjoint", "disjoint_pairs"}
+    assert not mines_single_rows(lambda similarity, positive, negative: None)
+    assert {m.name for m in miners if not mines_single_rows(m.function)} == {"disjoint", "disjoint_pairs"}
 
 
 def test_draws_belong_to_the_row():
@@ -42,6 +42,6 @@ def test_draws_belong_to_the_row():
     def mine(similarity, positive, negative, first=0):
         return random(similarity, positive, negative, generator=draws(), first=first)
 
-    part = row_by_row(mine, torch.zeros(3, 6), positive[own], negative[own], JOINT)
+    part = mine_rows(mine, torch.zeros(3, 6), positive[own], negative[own], JOINT)
     assert [p.tolist() for p in part[1:]] == [p[own].tolist() for p in whole[1:]]
     assert part.anchors.tolist() == [0, 1, 2]

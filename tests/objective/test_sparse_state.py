@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from benchmarks.rounds import peak_memory
-from similis.objective.module import loss
-from similis.objective.sampling import SampledClasses
+from similis.objective.loss import loss
+from similis.objective.wrappers.sampled_classes import SampledClasses
 
 LABELS = torch.tensor([2, 0, 5, 2, 0, 2])
 LOSSES = [("proxy_anchor", {}), ("softmax", {}), ("soft_triple", {"centers": 3})]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from similis.retrieval.evaluate import evaluate
-from similis.retrieval.likeness import as_gallery, similarities
+from similis.retrieval.similarity import as_gallery, similarities
 from similis.values import Embedded, UserError
 from tests.retrieval.plain_evaluation import cosine, dot, plain_evaluation
 

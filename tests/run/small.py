@@ -9,14 +9,14 @@ from pathlib import Path
 
 import torch
 
-from similis.data.known import known
+from similis.data.catalogue import known
 from similis.data.sampling import samplers
 from similis.model.backbone import backbones
 from similis.registry import losses, miners
 from similis.run.machine import Machine, Silence
 from similis.run.result import RunResult
 from similis.run.run import run
-from similis.run.spec import RunSpec, changed, parse_spec
+from similis.run.spec import RunSpec, parse_spec, replace_values
 from similis.training.folder import RunFolder
 
 for registry in (losses, miners, backbones, samplers, known):
@@ -31,7 +31,7 @@ VALUES = {
 
 def small(**changes) -> RunSpec:
     """The small specification with other values; a double underscore stands for a dot."""
-    return parse_spec(changed(VALUES, {key.replace("__", "."): value for key, value in changes.items()}))
+    return parse_spec(replace_values(VALUES, {key.replace("__", "."): value for key, value in changes.items()}))
 
 
 def ran(root: Path, watch=None, workers: int = 0, **changes) -> RunResult:
@@ -56,13 +56,17 @@ def timeless(values: dict[str, object]) -> str:
 
 
 class Killer(Silence):
-    """A watch that kills its own process, without any farewell, at a step or after a validation."""
+    """A watch that kills its own process, without any farewell, at a step, after a validation, or at a refit's step."""
 
     def __init__(self, moment: str, number: int) -> None:
         self.moment, self.number = moment, number
+        self.stepping = "step"
+
+    def begins(self, stage, epochs, steps, done) -> None:
+        self.stepping = "refit" if stage == "refit" else "step"
 
     def stepped(self, report, mined) -> None:
-        if (self.moment, self.number) == ("step", report.progress.step):
+        if (self.moment, self.number) == (self.stepping, report.progress.step):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def validated(self, epoch, value, best) -> None:

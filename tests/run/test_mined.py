@@ -9,16 +9,16 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from similis.engine.ranks import launch
+from similis.engine.local_group import launch
 from similis.registry import losses
 from similis.retrieval.embed import embed
-from similis.retrieval.mining import mine_offline
-from similis.run.keeper import Keeper
+from similis.retrieval.offline_mining import mine_offline
+from similis.run.distributed import run_on_ranks
 from similis.run.machine import Machine, Silence
-from similis.run.mining import mined_table
+from similis.run.mining_refresh import refresh_table
 from similis.run.parts import epoch_batches, open_source
-from similis.run.ranks import run_on_ranks
-from similis.run.run import prepared
+from similis.run.recorder import Keeper
+from similis.run.run import prepare_parts
 from similis.run.stage import Stage, batches_of, build_task, run_stage
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
@@ -41,7 +41,7 @@ KINDS = ("hard", "semi_hard", "neighbours")
 def stage_of(tmp_path, **changes) -> Stage:
     spec, machine = small(**{**MINED, **changes}), Machine(root=tmp_path, cache_bytes=0)
     source = open_source(spec, machine)
-    parts = prepared(spec, machine, source)
+    parts = prepare_parts(spec, machine, source)
     tmp_path.mkdir(exist_ok=True)
     return Stage(
         "select", spec, parts, source, source.split.train, spec.training.epochs, RunFolder(tmp_path), Silence()
@@ -124,8 +124,8 @@ def test_the_table_is_that_of_the_weights_of_the_moment_in_evaluation_mode(tmp_p
 def test_semi_hard_positives_are_drawn_anew_by_seed_and_epoch(tmp_path):
     stage = stage_of(tmp_path)
     module, loader, rows = stage.parts.trained, stage.parts.loader, stage.rows
-    first, again, later = (mined_table(module, loader, rows, stage.spec, epoch=e).positives for e in (0, 0, 2))
-    other = mined_table(module, loader, rows, small(**MINED, seed=1), epoch=0).positives
+    first, again, later = (refresh_table(module, loader, rows, stage.spec, epoch=e).positives for e in (0, 0, 2))
+    other = refresh_table(module, loader, rows, small(**MINED, seed=1), epoch=0).positives
     assert torch.equal(first, again)
     assert not torch.equal(first, later)
     assert not torch.equal(first, other)
@@ -216,7 +216,7 @@ def table_here(communicator, root: str) -> list[torch.Tensor]:
     with torch.no_grad():
         for p in stage.parts.trained.parameters():
             p.add_(communicator.rank * torch.randn(p.shape, generator=torch.Generator().manual_seed(3)))
-    table = mined_table(
+    table = refresh_table(
         stage.parts.trained, stage.parts.loader, stage.rows, stage.spec, epoch=0, communicator=communicator
     )
     return [*table, epoch_batches(stage.spec, stage.source, stage.rows, 0, table)]

@@ -9,10 +9,11 @@ import torch
 
 from similis.model.text import save_similarity, similarity_of_names
 from similis.retrieval.evaluate import evaluate
+from similis.run.address import NUMERICS
 from similis.run.machine import Machine
 from similis.run.parts import build_objective, open_source
-from similis.training.checkpoint import read_tensors
 from similis.training.folder import RunFolder
+from similis.training.tensors import read_tensors
 from similis.values import Embedded, UserError
 from tests.model.letters import by_letters
 from tests.run.small import ran, remains, small
@@ -226,6 +227,18 @@ def test_a_frozen_backbone_is_computed_once_and_its_head_learns(tmp_path):
     assert other.address != result.address
 
 
+def test_damaged_features_are_computed_again(tmp_path, caplog):
+    changes = {"model__trains": "head", "training__epochs": 1, "training__refit": False}
+    sound = ran(tmp_path / "sound", **changes)
+    (cached,) = (tmp_path / "sound" / "features").iterdir()
+    there = tmp_path / "damaged" / "features" / cached.name
+    there.parent.mkdir(parents=True)
+    there.write_bytes(cached.read_bytes()[:-100])
+    assert remains(ran(tmp_path / "damaged", **changes).folder) == remains(sound.folder)
+    assert "computed again" in caplog.text
+    assert there.read_bytes() == cached.read_bytes()
+
+
 def test_a_pooling_that_learns_cannot_be_cached(tmp_path):
     with pytest.raises(UserError, match="gem learns"):
         ran(tmp_path, model__trains="head", model__pooling="gem")
@@ -253,6 +266,7 @@ def test_spec_and_environment_are_in_the_folder(first):
     assert folder.read("spec.json") == small().model_dump(mode="json")
     environment = folder.read("environment.json")
     assert environment["code"] == first.facts["code"]
+    assert environment["numerics"] == first.facts["numerics"] == NUMERICS
     assert environment["packages"]["torch"] == torch.__version__.partition("+")[0] or "+" in torch.__version__
 
 

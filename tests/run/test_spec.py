@@ -9,7 +9,7 @@ import yaml
 
 from similis.cli.spec import written_example
 from similis.run.address import address
-from similis.run.spec import RunSpec, changed, parse_spec, read_spec, schema
+from similis.run.spec import RunSpec, parse_spec, read_spec, replace_values, schema
 from similis.values import UserError
 from tests.docs.blocks import ROOT
 from tests.run.small import VALUES, small
@@ -27,12 +27,12 @@ from tests.run.small import VALUES, small
 )
 def test_a_wrong_key_is_answered_with_the_nearest_right_one(key, nearest):
     with pytest.raises(UserError, match=f"did you mean {nearest}"):
-        parse_spec(changed(VALUES, {key: 1}))
+        parse_spec(replace_values(VALUES, {key: 1}))
 
 
 def test_wrong_values_are_named_with_their_place():
     with pytest.raises(UserError, match=r"data.protocol is 'best'.*'default'.*; training.lr is -1.*greater than 0"):
-        parse_spec(changed(VALUES, {"training.lr": -1, "data.protocol": "best"}))
+        parse_spec(replace_values(VALUES, {"training.lr": -1, "data.protocol": "best"}))
 
 
 def test_an_unknown_loss_is_answered_with_the_nearest(tmp_path):
@@ -46,12 +46,12 @@ def test_an_unknown_loss_is_answered_with_the_nearest(tmp_path):
 
 def test_dotted_changes_leave_the_rest_and_the_original():
     before = json.dumps(VALUES)
-    made = changed(VALUES, {"objective.options.margin_cos": 0.2, "training.epochs": 7})
+    made = replace_values(VALUES, {"objective.options.margin_cos": 0.2, "training.epochs": 7})
     assert json.dumps(VALUES) == before
     assert made["objective"] == {"options": {"margin_cos": 0.2}}
     assert made["training"] == VALUES["training"] | {"epochs": 7}
     with pytest.raises(UserError, match="holds no keys of its own"):
-        changed(VALUES, {"training.epochs.first": 1})
+        replace_values(VALUES, {"training.epochs.first": 1})
 
 
 def test_yaml_and_json_files_are_the_same_specification(tmp_path):

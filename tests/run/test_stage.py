@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from similis.registry import losses
-from similis.run.keeper import Keeper
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss, build_objective, open_source
-from similis.run.run import prepared
+from similis.run.recorder import Keeper
+from similis.run.run import prepare_parts
 from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
@@ -21,7 +21,7 @@ from tests.run.small import small
 def stage_of(tmp_path, **changes) -> Stage:
     spec, machine = small(**changes), Machine(root=tmp_path, cache_bytes=0)
     source = open_source(spec, machine)
-    parts = prepared(spec, machine, source)
+    parts = prepare_parts(spec, machine, source)
     return Stage(
         "select", spec, parts, source, source.split.train, spec.training.epochs, RunFolder(tmp_path), Silence()
     )

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.run.spec import RunSpec, parse_spec

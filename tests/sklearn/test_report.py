@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_wine
 
 from similis.cli import main
-from similis.figures.metric import draw_before_after, draw_importances, draw_map, draw_matrix
-from similis.sklearn.report import flat_map, interval, table_of
+from similis.figures.learned_metric import draw_importances, draw_matrix
+from similis.sklearn.report import interval, parse_table
 from similis.values import DataError, UserError
 
 
@@ -65,11 +65,11 @@ def test_what_a_table_cannot_be_is_said(wine, capsys):
     assert run(["metric", str(wine), "--label", "cultivar", "--objective", "ncaa"]) == 2
     assert "did you mean 'nca'" in capsys.readouterr().err
     with pytest.raises(DataError, match="missing in: height"):
-        table_of({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
+        parse_table({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
     with pytest.raises(DataError, match="holds numbers only"):
-        table_of({"word": ["x", "y"], "kind": ["a", "b"]}, "kind")
+        parse_table({"word": ["x", "y"], "kind": ["a", "b"]}, "kind")
     with pytest.raises(DataError, match="1 rows without a label"):
-        table_of({"height": ["1", "2"], "kind": ["a", ""]}, "kind")
+        parse_table({"height": ["1", "2"], "kind": ["a", ""]}, "kind")
 
 
 def test_the_interval_is_corrected_for_shared_rows():
@@ -77,14 +77,6 @@ def test_the_interval_is_corrected_for_shared_rows():
     found = interval(scores, 5)
     plain = 2.776445 * np.std(scores, ddof=1) / np.sqrt(5)
     assert found.half == pytest.approx(plain * np.sqrt(5 * (1 / 5 + 1 / 4)), rel=1e-5)
-
-
-def test_the_map_keeps_the_widest_directions():
-    rows = np.random.default_rng(0).standard_normal((50, 4)) * np.array([0.1, 5.0, 0.2, 2.0])
-    flat = flat_map(rows)
-    assert abs(np.corrcoef(flat[:, 0], rows[:, 1])[0, 1]) > 0.95
-    assert abs(np.corrcoef(flat[:, 1], rows[:, 3])[0, 1]) > 0.95
-    assert flat_map(rows[:, :1]).shape == (50, 2)
 
 
 def test_pictures_hold_what_they_are_given():
@@ -95,11 +87,5 @@ def test_pictures_hold_what_they_are_given():
     bars = draw_importances({f"c{i}": 1 / 30 for i in range(30)}).axes[0]
     assert [text.get_text() for text in bars.get_yticklabels()][-1] == "6 others"
     assert sum(bar.get_width() for bar in bars.patches) == pytest.approx(100)
-    points = np.arange(8.0).reshape(4, 2)
-    axes = draw_map(points, ["x", "y", "x", "y"]).axes[0]
-    assert [c.get_offsets().tolist() for c in axes.collections] == [points[::2].tolist(), points[1::2].tolist()]
-    assert axes.get_aspect() == 1.0
-    panels = draw_before_after({"raw": points, "learned": -points}, [0, 1, 0, 1])
-    assert [a.get_title() for a in panels.axes] == ["raw", "learned"]
     with pytest.raises(UserError, match="names"):
         draw_matrix(matrix, ["a"])

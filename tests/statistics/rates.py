@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from similis.study.components import Scores
-from similis.study.verdicts import Target, judge
+from similis.study.statistics.significance import Target, judge
+from similis.study.statistics.variance_components import Scores
 from tests.statistics.simulated import World, tournament
 
 Procedure = Callable[[Scores], np.ndarray]  # corrected p of all pairs, in the order of triu_indices
@@ -22,7 +22,7 @@ def false_alarms(
 ) -> float:
     """Share of tournaments of equal losses with any sentence "better"; the null is the target's own."""
     chance = np.random.default_rng(seed)
-    fixed = target == "these classes"
+    fixed = target == "these test classes"
     alarms = (procedure(tournament(world, seeds, chance, fixed_classes=fixed)) <= 0.05 for _ in range(number))
     return float(np.mean([alarm.any() for alarm in alarms]))
 
@@ -38,7 +38,7 @@ def power(
     differ = (first < half) & (second >= half)
     hits = []
     for _ in range(number):
-        scores = tournament(world, seeds, chance, fixed_classes=target == "these classes", gains=gains)
+        scores = tournament(world, seeds, chance, fixed_classes=target == "these test classes", gains=gains)
         right = (procedure(scores) <= 0.05) & (scores.means[first] > scores.means[second])
         hits.append(right[differ].mean())
     return float(np.mean(hits))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from similis.study.components import Scores
+from similis.study.statistics.variance_components import Scores
 
 
 @dataclass(frozen=True)

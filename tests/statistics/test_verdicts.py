@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from similis.study.components import Scores, components
-from similis.study.power import wanted
-from similis.study.verdicts import TARGETS, holm, judge
+from similis.study.statistics.power import required_sample
+from similis.study.statistics.significance import TARGETS, holm, judge
+from similis.study.statistics.variance_components import Scores, variance_components
 from similis.values import UserError
 from tests.statistics.rates import false_alarms, power, recommended
 from tests.statistics.simulated import World, tournament
@@ -36,7 +36,7 @@ def test_false_alarms_with_two_unstable_losses(target, seeds):
 
 @pytest.mark.parametrize(("seeds", "least"), [(5, 0.35), (10, 0.85)])
 def test_power_for_two_points_on_these_classes(seeds, least):
-    assert power(recommended("these classes"), World(), seeds, 60, target="these classes") >= least
+    assert power(recommended("these test classes"), World(), seeds, 60, target="these test classes") >= least
 
 
 @pytest.mark.slow
@@ -44,42 +44,49 @@ def test_power_for_two_points_on_these_classes(seeds, least):
 def test_the_named_number_of_seeds_gives_the_promised_power(points):
     """Seeds named by a large pilot, then simulated: 80 % within five points."""
     chance = np.random.default_rng(3)
-    pilot = [components(tournament(World(), 20, chance, fixed_classes=True)) for _ in range(10)]
-    named = int(np.median([wanted(found, 0, 11, points / 100, "these classes").seeds for found in pilot]))
-    got = power(recommended("these classes"), World(), named, 400, target="these classes", points=points)
+    pilot = [variance_components(tournament(World(), 20, chance, fixed_classes=True)) for _ in range(10)]
+    named = int(np.median([required_sample(found, 0, 11, points / 100, "these test classes").seeds for found in pilot]))
+    got = power(recommended("these test classes"), World(), named, 400, target="these test classes", points=points)
     assert got == pytest.approx(0.8, abs=0.05), named
 
 
 def test_seeds_and_classes_wanted():
     chance = np.random.default_rng(2)
-    found = components(tournament(World(), 5, chance, fixed_classes=False))
-    here = wanted(found, 0, 6, 0.02, "these classes")
+    found = variance_components(tournament(World(), 5, chance, fixed_classes=False))
+    here = required_sample(found, 0, 6, 0.02, "these test classes")
     assert 5 <= here.seeds <= 12
-    assert wanted(found, 0, 6, 0.01, "these classes").seeds > 3 * here.seeds
-    beyond = wanted(found, 0, 6, 0.02, "new classes")
+    assert required_sample(found, 0, 6, 0.01, "these test classes").seeds > 3 * here.seeds
+    beyond = required_sample(found, 0, 6, 0.02, "unseen classes")
     assert beyond.seeds is None
     assert 150 < beyond.classes < 500
-    assert str(beyond) == f"no number of seeds suffices; about {beyond.classes} classes would"
+    assert f"about {beyond.classes} classes would" in beyond.describe(5)
     between = float(found.classes[0, 6] - found.residual[0, 6]) * 1e4  # in points: K * 4.43 * V_g for two points
     assert beyond.classes == pytest.approx(100 * 4.43 * between, rel=0.01)
-    assert wanted(found, 0, 6, 0.2, "new classes").seeds is not None
+    assert required_sample(found, 0, 6, 0.2, "unseen classes").seeds is not None
+
+
+def test_no_number_of_classes_is_asked_for_where_the_classes_are_fixed():
+    found = variance_components(tournament(World(), 5, np.random.default_rng(2), fixed_classes=False))
+    tiny = required_sample(found, 0, 6, 1e-5, "these test classes")
+    assert tiny.classes is None
+    assert tiny.describe(5) == "not even 1,000 seeds would detect the observed one"
 
 
 def test_tempting_procedures_fail():
     """A percentile bootstrap over five seeds raises a false alarm in half of all tournaments."""
-    assert false_alarms(seed_bootstrap, World(), 5, 100, target="these classes") > 0.3
-    assert false_alarms(welch, World(), 5, 150, target="new classes") > 0.25
-    assert false_alarms(pooled_t, World(unstable=2), 5, 200, target="these classes") > 0.07
+    assert false_alarms(seed_bootstrap, World(), 5, 100, target="these test classes") > 0.3
+    assert false_alarms(welch, World(), 5, 150, target="unseen classes") > 0.25
+    assert false_alarms(pooled_t, World(unstable=2), 5, 200, target="these test classes") > 0.07
 
 
 def test_nemenyi_over_two_seeds_can_never_reject():
-    assert power(nemenyi_seeds, World(), 2, 20, target="these classes", points=20.0) == 0
+    assert power(nemenyi_seeds, World(), 2, 20, target="these test classes", points=20.0) == 0
 
 
 def test_a_pair_by_hand():
     """Two losses, two classes of unequal size, two seeds, in plain arithmetic."""
     y = np.array([[[0.4, 0.6], [0.8, 0.8]], [[0.2, 0.2], [0.5, 0.9]]])
-    found = components(Scores(("a", "b"), y, np.array([30.0, 10.0])))
+    found = variance_components(Scores(("a", "b"), y, np.array([30.0, 10.0])))
     a, b = np.array([0.5, 0.65]), np.array([0.275, 0.375])  # .75 * class 0 + .25 * class 1
     assert found.difference[0, 1] == pytest.approx(a.mean() - b.mean())
     S = np.array([a.var(ddof=1), b.var(ddof=1)])
@@ -95,13 +102,13 @@ def test_a_pair_by_hand():
 
 def test_one_seed_is_refused():
     with pytest.raises(UserError, match="1 seeds given"):
-        judge(Scores(("a", "b"), np.zeros((2, 5, 1)), np.ones(5)), "new classes")
+        judge(Scores(("a", "b"), np.zeros((2, 5, 1)), np.ones(5)), "unseen classes")
 
 
-def test_exact_ties_are_not_told_apart():
+def test_exact_ties_are_not_significant():
     y = np.repeat(np.random.default_rng(0).random((1, 5, 3)), 2, axis=0)
-    assert judge(Scores(("a", "b"), y, np.ones(5)), "these classes").p.tolist() == [1.0]
-    assert judge(Scores(("a", "b"), np.full((2, 5, 3), 0.5), np.ones(5)), "new classes").holm.tolist() == [1.0]
+    assert judge(Scores(("a", "b"), y, np.ones(5)), "these test classes").p.tolist() == [1.0]
+    assert judge(Scores(("a", "b"), np.full((2, 5, 3), 0.5), np.ones(5)), "unseen classes").holm.tolist() == [1.0]
 
 
 def test_holm_is_between_nothing_and_bonferroni():

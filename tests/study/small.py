@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from similis.study.plan import Plan
-from similis.study.reading import parse_plan
+from similis.study.plan.plan_file import parse_plan
+from similis.study.plan.schema import Plan
 
 
 def values(**changes: Any) -> dict[str, Any]:

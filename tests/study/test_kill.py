@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from similis.study.reading import plan_text, read_plan
-from similis.study.report import write_report
-from similis.study.tournament import Folder, run_tournament
+from similis.study.plan.plan_file import plan_text, read_plan
+from similis.study.report.page import write_report
+from similis.study.tournament import run_tournament
+from similis.study.tournament_folder import TournamentFolder
 from tests.study.small import plan, without_cost
 
 DRIVER = """
 import sys
 from pathlib import Path
-from similis.study.reading import read_plan
+from similis.study.plan.plan_file import read_plan
 from similis.study.tournament import run_tournament
 if __name__ == "__main__":
     Path(sys.argv[2]).mkdir(exist_ok=True)
@@ -51,7 +52,7 @@ def test_killed_at_random_moments(tmp_path, kills, workers):
         path.parent.name for path in whole.path.glob("runs/*/spec.json")
     }
     pages = [
-        write_report(Folder(folder), out=tmp_path / f"out-{folder.name}", times=False)
+        write_report(TournamentFolder(folder), out=tmp_path / f"out-{folder.name}", times=False)
         for folder in (whole.path, killed)
     ]
     for one, other in zip(*pages, strict=True):

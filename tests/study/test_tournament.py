@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 
-from similis.cli.tournament import told
-from similis.study.cost import plan_cost
-from similis.study.hands import Hands
-from similis.study.page import Fold, Items, Page, Picture, Table, Text
-from similis.study.report import ON_TEST, write_report
-from similis.study.storage import exclusive
-from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+from similis.cli.tournament import print_record
+from similis.study.executor import Executor
+from similis.study.file_lock import hold_lock
+from similis.study.plan.cost import plan_cost
+from similis.study.report.page import write_report
+from similis.study.tournament import add_contestants, add_results, run_tournament
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost
 
@@ -33,7 +33,7 @@ def done(tmp_path_factory):
 @pytest.fixture
 def copy(done, tmp_path):
     shutil.copytree(done[1].path, tmp_path / "copy")
-    return Folder(tmp_path / "copy")
+    return TournamentFolder(tmp_path / "copy")
 
 
 def test_every_record_is_there_and_the_test_was_opened_once_per_selected_model(done):
@@ -74,16 +74,16 @@ def test_the_report_has_everything(copy):
     markdown, page = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
-        "## d8, equal samples", "### Verdicts", "not told apart", "critical difference", "interquartile mean",
+        "## d8, equal samples", "### Verdicts", "no significant difference", "interquartile mean",
         "sums of ranks",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
         "importance",
-        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "mean rank of ten", "peak memory",
+        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word
         assert word.strip("#` ") in html, word
     shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
-    assert len(shown) == 2 * 5 + 1
+    assert len(shown) == 2 * 4 + 1
     assert all(len(alt) > 20 and (markdown.parent / file).read_bytes().startswith(b"\x89PNG") for alt, file in shown)
     assert html.count("<img alt=") == len(shown)
     assert not re.search(r'(src|href)="(?!data:)', html), "the page needs nothing from elsewhere"
@@ -164,7 +164,7 @@ def test_a_plan_that_was_begun_keeps_its_terms(copy):
 
 def test_two_drivers_are_refused(done):
     made, folder = done
-    with exclusive(folder.path / "driver.lock"), pytest.raises(UserError, match="another process runs the tournament"):
+    with hold_lock(folder.path / "driver.lock"), pytest.raises(UserError, match="another process runs the tournament"):
         run_tournament(made, folder.path)
 
 
@@ -173,8 +173,8 @@ def test_selection_on_test_is_said_everywhere(tmp_path):
     made["terms"]["data"]["protocol"] = "default"
     folder = run_tournament(plan(**made), tmp_path / "default")
     text, html = (path.read_text() for path in write_report(folder))
-    assert ON_TEST in text
-    assert ON_TEST in html
+    for page in (text, html):
+        assert "Selected on test: epochs and settings were chosen by looking at the test classes" in page
     assert "## main, equal samples (selected on test)" in text
     assert "test classes: selected on test" in text
     whys = [entry["why"] for entry in folder.ledger.entries()]
@@ -206,8 +206,8 @@ WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float hol
 def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
     made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1})
     with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-seed0"):
-        run_tournament(made, tmp_path / "wild", hands=Hands(workers, finished=told))
-    folder = Folder(tmp_path / "wild")
+        run_tournament(made, tmp_path / "wild", executor=Executor(workers, on_finished=print_record))
+    folder = TournamentFolder(tmp_path / "wild")
     assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
     assert "lost  final-main-equal_samples-normface-seed1" in capsys.readouterr().out
     wild, tame = (folder.records.read(f"search-{name}") for name in ("normface", "contrastive"))
@@ -223,19 +223,17 @@ def test_one_seed_gives_a_table_and_no_verdict(tmp_path):
     assert "No verdicts: they need two seeds" in write_report(folder)[0].read_text()
 
 
-def test_a_page_escapes_what_it_shows(tmp_path):
-    page = Page(
-        "a < b",
-        [
-            Text("x & `y<z`"),
-            Table(["<i>"], [["1 | 2"]]),
-            Items(["**s**"]),
-            Fold("more", [Picture("p", b"", 'say "x"')]),
-        ],
-    )
-    markdown, html = (path.read_text() for path in page.write(tmp_path))
-    assert "<title>a &lt; b</title>" in html
-    assert "<code>y&lt;z</code>" in html
-    assert "<strong>s</strong>" in html
-    assert 'alt="say &quot;x&quot;"' in html
-    assert "1 \\| 2" in markdown
+def test_the_report_escapes_what_comes_from_outside(copy):
+    """Names of plans and values of settings are free text: no markup of theirs reaches the page."""
+    plan_file = copy.path / "plan.yaml"
+    plan_file.write_text(plan_file.read_text().replace("name: small", "name: <b>small</b> & sons", 1))
+    for path in (copy.path / "records").glob("final-*.json"):
+        record = json.loads(path.read_text())
+        record["held"]["facts.note"] = "1 | <i>2</i>"
+        path.write_text(json.dumps(record))
+    markdown, html = (path.read_text() for path in write_report(copy, photos=False))
+    assert "<title>Tournament: &lt;b&gt;small&lt;/b&gt; &amp; sons</title>" in html
+    assert "<td><code>1 | &lt;i&gt;2&lt;/i&gt;</code></td>" in html
+    assert "| `facts.note` | `1 \\| <i>2</i>` |" in markdown
+    assert "<b>" not in html
+    assert "<i>" not in html

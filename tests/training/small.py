@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.training.loop import Task
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
 from similis.training.schedules import Schedule

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
+from similis.objective.loss import loss
+from similis.objective.wrappers.memory import WithMemory
 from similis.training.average import MovingAverage
-from similis.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
+from similis.training.checkpoint import (
+    Checkpoint,
+    last_checkpoint,
+    previous_checkpoint,
+    read_checkpoint,
+    restore,
+    save_checkpoint,
+)
 from similis.training.loop import Progress, train
+from similis.training.tensors import save_tensors
 from similis.values import DataError
 from tests.training.small import DIM, batches, task
 
@@ -52,26 +59,60 @@ def test_continuing_equals_never_stopping(tmp_path, stop_at, memory):
     with pytest.raises(Killed):
         train(first, batches, Progress(), after_step=stop, after_epoch=lambda p: False, epochs=3)
     second = made(memory)
-    progress, notes = load_checkpoint(path, second)
-    assert (progress.step, notes) == (stop_at, {"best": 0.5})
-    train(second, batches, progress, after_step=lambda r: None, after_epoch=lambda p: False, epochs=3)
+    kept = restored(path, second)
+    assert (kept.progress.step, kept.notes) == (stop_at, {"best": 0.5})
+    train(second, batches, kept.progress, after_step=lambda r: None, after_epoch=lambda p: False, epochs=3)
     assert torch.equal(weights(whole), weights(second))
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "weights.safetensors"
-    save_tensors(path, {"a": torch.zeros(3)}, {"format": "x"})
-    before = path.read_bytes()
-    with pytest.raises(Exception, match=r".*"):
-        save_tensors(path, {"a": "no tensor"}, {})  # type: ignore[dict-item]
-    assert path.read_bytes() == before
+def restored(path, built) -> Checkpoint:
+    """Put the checkpoint of a path into a task."""
+    kept = read_checkpoint(path)
+    restore(built, kept)
+    return kept
 
 
 def test_another_format_is_refused(tmp_path):
     path = tmp_path / "other.safetensors"
-    save_file({"a": torch.zeros(1)}, path, {"format": "other"})
-    with pytest.raises(DataError, match="'other'"):
-        load_checkpoint(path, made(False))
+    save_tensors(path, {"a": torch.zeros(1)}, {"format": "other", "contents": ""})
+    with pytest.raises(DataError, match=r"'other'.*delete it"):
+        read_checkpoint(path)
+
+
+def test_the_checkpoint_before_the_last_is_kept_and_used_when_the_last_is_damaged(tmp_path, caplog):
+    built, path = made(False), tmp_path / "checkpoint.safetensors"
+    for step in (1, 2, 3):
+        save_checkpoint(path, built, Progress(step=step), {}, contents="run/select", keep=step > 1)
+    assert last_checkpoint(path, "run/select").progress.step == 3
+    path.write_bytes(path.read_bytes()[:1000])
+    assert last_checkpoint(path, "run/select").progress.step == 2
+    assert "checkpoint.safetensors is missing or damaged" in caplog.text
+    path.unlink()  # a crash between the two renames of a save
+    assert last_checkpoint(path, "run/select").progress.step == 2
+    previous_checkpoint(path).write_bytes(b"")
+    assert last_checkpoint(path, "run/select") is None
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_the_sound_one_before_it(tmp_path):
+    built, path = made(False), tmp_path / "checkpoint.safetensors"
+    for step in (1, 2):
+        save_checkpoint(path, built, Progress(step=step), {}, keep=step > 1)
+    path.write_bytes(b"half")
+    save_checkpoint(path, built, Progress(step=2), {}, keep=False)
+    assert [read_checkpoint(p).progress.step for p in (path, previous_checkpoint(path))] == [2, 1]
+
+
+def test_a_checkpoint_of_another_stage_is_not_used(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, made(False), Progress(step=1), {}, contents="run/select")
+    assert last_checkpoint(path, "run/refit") is None
+
+
+def test_a_checkpoint_that_does_not_fit_the_model_says_so(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, made(False), Progress(step=1), {})
+    with pytest.raises(DataError, match="does not fit the model and the loss as they are now"):
+        restored(path, made(True))
 
 
 @pytest.mark.parametrize("stop_at", [3, 5, 8])
@@ -99,6 +140,6 @@ def test_a_table_made_at_some_epochs_is_in_the_checkpoint_and_made_again_only_wh
     assert made_at == [0, 5, 10]
     assert len(set(whole)) == 2
     built, seen, made_at = made(False), [], []
-    run(load_checkpoint(path, built)[0])
+    run(restored(path, built).progress)
     assert seen == whole[stop_at:]
     assert made_at == [step for step in (5, 10) if step >= stop_at]

@@ -1,7 +1,10 @@
-"""The run folder: files appear whole, a cut line ends the metrics, lines beyond a checkpoint go."""
+"""The run folder: files appear whole, lines that cannot be read are left out, lines beyond a checkpoint go."""
 
 from __future__ import annotations
 
+import pytest
+
+from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
 
 
@@ -13,12 +16,31 @@ def test_files_are_read_as_written(tmp_path):
     assert [p.name for p in folder.path.iterdir()] == ["spec.json"]
 
 
-def test_a_line_cut_by_a_crash_ends_the_records(tmp_path):
+@pytest.mark.parametrize("text", ["", "[]", "5", "null", '{"a"', "\0\0", "[" * 100000])
+def test_a_file_that_holds_no_mapping_is_damaged(text, tmp_path):
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(DamagedError, match=r"result.json is missing or damaged \(.+\); delete it"):
+        RunFolder(tmp_path).read("result.json")
+
+
+def test_a_line_cut_by_a_crash_is_no_record(tmp_path, caplog):
     folder = RunFolder(tmp_path)
     folder.log({"stage": "select", "step": 1})
     with folder.metrics.open("a") as file:
         file.write('{"stage": "sel')
     assert list(folder.records()) == [{"stage": "select", "step": 1}]
+    assert not caplog.text  # a crash leaves such a line, and it is written again
+    folder.log({"stage": "select", "step": 2})  # at the end of the cut one
+    folder.log({"stage": "select", "step": 3})
+    assert [record["step"] for record in folder.records()] == [1, 3]
+    assert "1 of 3 lines" in caplog.text
+
+
+def test_lines_of_garbage_are_left_out(tmp_path, caplog):
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_bytes(b'\xff\xfe\n5\n{}\n[]\n{"stage": "select", "step": 1}\n')
+    assert list(folder.records()) == [{"stage": "select", "step": 1}]
+    assert "4 of 5 lines" in caplog.text
 
 
 def test_lines_beyond_a_checkpoint_are_dropped_for_that_stage_only(tmp_path):

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.training.gradient_cache import cached_backward, check_independent
-from similis.training.randomness import seeded
+from similis.training.randomness import use_seed
 from similis.values import UserError
 from tests.training.small import FEATURES, Perceptron, batches
 
@@ -24,7 +24,7 @@ def test_gradients_equal_the_direct_ones(name, chunk):
     direct, cached = Perceptron().double(), Perceptron().double()
     pieces = []
     for number, part in enumerate(images.split(chunk)):
-        with seeded(3, 0, number):
+        with use_seed(3, 0, number):
             pieces.append(direct(part))
     expected = criterion(torch.cat(pieces), batch.labels)
     expected.backward()

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.training.gradient_cache import cached_backward
-from similis.training.randomness import seeded
+from similis.training.randomness import use_seed
 
 IMAGES, CHUNK = 8192, 64
 
@@ -31,7 +31,7 @@ def test_gradients_are_those_of_the_whole_batch(name):
     criterion.zero_grad()
     parts = []
     for number, part in enumerate(pictures.split(CHUNK)):
-        with seeded(5, number):
+        with use_seed(5, number):
             parts.append(direct(part))
     criterion(torch.cat(parts), labels).backward()
     pairs = [(a.grad, b.grad) for a, b in zip(cached.parameters(), direct.parameters(), strict=True)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.memory import WithMemory
-from similis.objective.module import loss
+from similis.objective.loss import loss
+from similis.objective.wrappers.memory import WithMemory
 from similis.training.average import MovingAverage
 from similis.training.loop import Progress, train, train_step
 from tests.training.small import BATCH, DIM, STEPS, batches, task

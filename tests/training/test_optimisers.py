@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.registry import losses
 from similis.training.optimisers import Rates, build_optimiser, check_groups, parameter_groups, set_rates
 from similis.values import UserError

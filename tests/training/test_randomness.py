@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from similis.training.randomness import mixed_seed, seeded
+from similis.training.randomness import mixed_seed, use_seed
 
 
 def test_seeds_are_pure_and_distinct():
@@ -15,9 +15,9 @@ def test_seeds_are_pure_and_distinct():
 
 def test_the_global_generator_is_as_before():
     state = torch.random.get_rng_state()
-    with seeded(1, 2):
+    with use_seed(1, 2):
         first = torch.rand(3)
-    with seeded(1, 2):
+    with use_seed(1, 2):
         second = torch.rand(3)
     assert torch.equal(first, second)
     assert torch.equal(state, torch.random.get_rng_state())

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
 Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, .lance, URL, or a known name.")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")]
 AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts that differ from the official ones.")]
 
 
-def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False) -> None:
+def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False) -> None:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
     from similis.cli.screen import console, show_table
-    from similis.data.known import counted, known, told
-    from similis.data.opening import open_data
+    from similis.data.catalogue import known, told
+    from similis.data.open_data import open_data
 
     if not source:
         rows = [
@@ -26,11 +27,19 @@ def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = 
         ]
         show_table(f"known data sets ({len(rows)})", ("name", "official counts", "what it is"), rows)
         return
-    manifest = open_data(source, root=root, allow_counts=allow_counts)
-    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in counted(manifest).items()]
-    show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
+    manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
+    show_parts(manifest)
     console().print(f"columns      {', '.join(manifest.table.column_names)}", markup=False)
     console().print(f"fingerprint  {manifest.fingerprint()}", markup=False)
+
+
+def show_parts(manifest: Manifest) -> None:
+    """A table of the parts with their images and classes."""
+    from similis.cli.screen import show_table
+    from similis.data.catalogue import counted
+
+    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in counted(manifest).items()]
+    show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
 
 
 def spread(manifest: Manifest, part: str) -> str:
@@ -51,14 +60,16 @@ def check(
     root: Root = None,
     allow_counts: AllowCounts = False,
     smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.")] = 2,
+    verify: Verify = False,
 ) -> None:
-    """Find unreadable images, tiny classes, duplicates across train and test, shared classes; exit 1 on errors."""
+    """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors."""
     from similis.cli.screen import console, show_table
     from similis.data.check import check_data
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
 
-    manifest = open_data(source, root=root, allow_counts=allow_counts)
+    manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
     findings = check_data(manifest, smallest_class=smallest_class)
+    show_parts(manifest)
     errors = sum(finding.severity == "error" for finding in findings)
     if findings:
         rows = [(finding.severity, finding.kind, finding.message, finding.remedy) for finding in findings]
@@ -77,7 +88,7 @@ def pack(
 ) -> None:
     """Pack a data set into Lance, for quick reads in any order."""
     from similis.cli.screen import console
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
     from similis.data.pack import pack as write
 
     packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
@@ -97,7 +108,7 @@ def words(
     from pathlib import Path
 
     from similis.cli.screen import console
-    from similis.data.opening import open_data
+    from similis.data.open_data import open_data
     from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
 
     names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))

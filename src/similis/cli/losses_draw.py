@@ -15,6 +15,6 @@ def draw(
     form: Annotated[str | None, typer.Option(help="A published form of the loss; the first one if left out.")] = None,
 ) -> None:
     """Draw the forces of a loss on a small batch."""
-    from similis.figures.forces import save_forces
+    from similis.figures.force_plot import save_forces
 
     typer.echo(str(save_forces(name, output, form=form)))

@@ -59,7 +59,8 @@ def facts(entry: LossEntry) -> dict[str, str]:
         "relation": RELATIONS[entry.relation],
         "memory": "may use a cross-batch memory" if entry.memory else "no cross-batch memory",
         "classes": SAMPLING[entry.class_sampling],
-        "cost": f"time {entry.cost.time}; memory {entry.cost.memory}",
+        "cost": f"time {entry.cost.time}; memory {entry.cost.memory}"
+        + (f", {entry.cost.tuples} with T mined tuples" if entry.cost.tuples else ""),
         "search": "; ".join(f"{key} {span(value)}" for key, value in entry.space.items()) or "nothing to search",
     }
 

@@ -25,10 +25,10 @@ def metric(
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
     from similis.cli.screen import console, show_table
     from similis.data.readers.delimited import read_columns
-    from similis.sklearn.estimator import MetricLearner
-    from similis.sklearn.report import accuracies, table_of
+    from similis.sklearn import MetricLearner
+    from similis.sklearn.report import accuracies, parse_table
 
-    rows = table_of(read_columns(table), label)
+    rows = parse_table(read_columns(table), label)
     learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
     found = accuracies(rows, learner, seed)
     learner.fit(rows.values, list(rows.labels))
@@ -59,12 +59,16 @@ def write_report(
     """Pictures, the matrix as a table, and one page of text."""
     import csv
 
-    from similis.figures.metric import draw_importances, draw_map, draw_matrix, save
-    from similis.sklearn.report import flat_map
+    import torch
 
-    folder.mkdir(parents=True, exist_ok=True)
-    points = flat_map(learner.transform(rows.values))
-    save(draw_map(points, rows.labels, title="Rows under the learned metric"), folder / "map.png")
+    from similis.figures.canvas import save_figure
+    from similis.figures.embedding_map import draw_map
+    from similis.figures.learned_metric import draw_importances, draw_matrix
+
+    names = sorted(set(rows.labels))
+    vectors, labels = torch.tensor(learner.transform(rows.values)), torch.tensor([*map(names.index, rows.labels)])
+    shown = draw_map(vectors, labels, names=dict(enumerate(names)), title="Rows under the learned metric")
+    save_figure(shown, folder / "map.png")
     lines = [
         "# A metric for the table", "",
         f"{len(rows.labels)} rows, {len(rows.columns)} columns, {len(set(rows.labels))} classes; "
@@ -78,8 +82,8 @@ def write_report(
         deviations = learner.variances_**0.5
         unit_free = learner.metric_ * deviations[:, None] * deviations[None, :]
         title = "The matrix of the metric, columns in standard deviations"
-        save(draw_matrix(unit_free, rows.columns, title=title), folder / "matrix.png")
-        save(draw_importances(shares), folder / "importances.png")
+        save_figure(draw_matrix(unit_free, rows.columns, title=title), folder / "matrix.png")
+        save_figure(draw_importances(shares), folder / "importances.png")
         with (folder / "matrix.csv").open("w", newline="") as file:
             csv.writer(file).writerows(
                 [["", *rows.columns], *([n, *r] for n, r in zip(rows.columns, learner.metric_.tolist(), strict=True))]

@@ -35,12 +35,13 @@ def search(
     names, paths = opened.manifest.values("class_name"), opened.manifest.values("path")
     rows = [(str(n + 1), f"{alike:.4f}", str(names[row]), str(paths[row])) for n, (row, alike) in enumerate(near)]
     show_table(f"{query.name} among {len(opened.manifest)} images", ("rank", "similarity", "class", "image"), rows)
-    from similis.cli.train_pictures import SIDE, thumbnail
+    from similis.cli.train_pictures import SIDE, save_figure, thumbnail
     from similis.data.images import prepare
-    from similis.figures.sheet import Tile, draw_sheet
+    from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
 
+    shown = near[: MOST_COLUMNS - 1]
     tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
-    tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in near]
-    sheet.parent.mkdir(parents=True, exist_ok=True)
-    draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it").savefig(sheet)
-    console().print(f"sheet  {sheet}", markup=False, soft_wrap=True)
+    tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in shown]
+    share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
+    save_figure(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
+    console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)

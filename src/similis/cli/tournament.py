@@ -16,17 +16,22 @@ Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; S
 def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
     """Check a plan and show what it will cost, before anything is run."""
     from similis.cli.screen import console, show_table
-    from similis.study.cost import described, plan_cost
-    from similis.study.reading import read_plan
-    from similis.study.spaces import space_of
+    from similis.study.plan.cost import describe_cost, plan_cost
+    from similis.study.plan.plan_file import read_plan
+    from similis.study.plan.search_space import search_space
 
     read = read_plan(file)
     rows = [
-        (each.title, each.loss, each.start or "defaults", ", ".join(space_of(each, read.search)) or "nothing to search")
+        (
+            each.title,
+            each.loss,
+            each.start or "defaults",
+            ", ".join(search_space(each, read.search)) or "nothing to search",
+        )
         for each in read.contestants
     ]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
-    show_table("cost, at most", ("what", "how much"), described(plan_cost(read, data_root=root), workers))
+    show_table("cost, at most", ("what", "how much"), describe_cost(plan_cost(read, data_root=root), workers))
     if read.terms.data.protocol == "default":
         console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
 
@@ -45,25 +50,25 @@ def run(
     cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
 ) -> None:
-    """Run a plan, or go on with it; then write its report."""
+    """Run a plan, or continue it; then write its report."""
     from similis.cli.screen import console
     from similis.engine.ray import Share
-    from similis.study.hands import Hands
-    from similis.study.reading import read_plan
-    from similis.study.report import write_report
+    from similis.study.executor import Executor
+    from similis.study.plan.plan_file import read_plan
+    from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament
     from similis.values import UserError
 
     if address is not None and not on_ray:
         raise UserError(f"--address {address} is that of a Ray cluster; add --ray to work there")
     read = read_plan(file)
-    hands = Hands(workers, on_ray, address, Share(cpus, gpus), finished=told)
-    done = run_tournament(read, folder or Path("tournaments") / read.name, only=only, data_root=root, hands=hands)
+    executor = Executor(workers, on_ray, address, Share(cpus, gpus), on_finished=print_record)
+    done = run_tournament(read, folder or Path("tournaments") / read.name, only=only, data_root=root, executor=executor)
     for path in write_report(done):
         console().print(str(path), markup=False, soft_wrap=True)
 
 
-def told(record: dict[str, Any]) -> None:
+def print_record(record: dict[str, Any]) -> None:
     """One line for a finished search or final run."""
     from similis.cli.screen import console
 
@@ -79,16 +84,16 @@ def report(
     *,
     folder: FolderPath,
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
-    times: Annotated[bool, typer.Option(help="Tell times and memory.")] = True,
+    times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
     photos: Annotated[bool, typer.Option(help="Show example photos of classes.")] = True,
     root: Root = None,
 ) -> None:
-    """Write the report of a tournament again from its records."""
+    """Write the report of a tournament from its records."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder
+    from similis.study.report.page import write_report
+    from similis.study.tournament_folder import TournamentFolder
 
-    for path in write_report(Folder(folder, root), out=out, times=times, photos=photos):
+    for path in write_report(TournamentFolder(folder, root), out=out, times=times, photos=photos):
         console().print(str(path), markup=False, soft_wrap=True)
 
 
@@ -100,15 +105,16 @@ def add(
     workers: Workers = 1,
     root: Root = None,
 ) -> None:
-    """Add losses, or another tournament's results, to a tournament; unequal terms are refused by name."""
+    """Add losses, or another tournament's results, to a tournament; unequal terms are an error that names the field."""
     from similis.cli.screen import console
-    from similis.study.report import write_report
-    from similis.study.tournament import Folder, add_contestants, add_results, run_tournament
+    from similis.study.report.page import write_report
+    from similis.study.tournament import add_contestants, add_results, run_tournament
+    from similis.study.tournament_folder import TournamentFolder
 
     if results is not None:
         console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
     if losses:
         grown = add_contestants(folder, losses)
         run_tournament(grown, folder, workers=workers, data_root=root)
-    for path in write_report(Folder(folder, root)):
+    for path in write_report(TournamentFolder(folder, root)):
         console().print(str(path), markup=False, soft_wrap=True)

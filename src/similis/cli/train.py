@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from similis.run.result import RunResult
+    from similis.run.spec import RunSpec
 
 INTERRUPTED = 130  # what shells give for Ctrl-C
 
@@ -43,6 +44,7 @@ def train(
     loaders: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
     cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
     root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
     divide_classes: Annotated[
@@ -70,6 +72,7 @@ def train(
         workers=loaders,
         cache_bytes=int(cache_gb * 2**30),
         data_root=root,
+        verify=verify,
         divide_classes=divide_classes,
         pass_rows=pass_rows,
     )
@@ -110,6 +113,7 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
         ("embedding size", str(m.dim)),
         ("images", ", ".join(f"{part} {facts['images'][part]}" for part in ("train", "validation", "test"))),
+        ("batch", batch_words(result.spec)),
         ("protocol", result.spec.data.protocol),
         ("selected on", result.selected_on),
         ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
@@ -118,6 +122,15 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
     stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
     stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
     return [*stated, ("test MAP@R", percent(result.test["map@r"]))] if result.test else stated
+
+
+def batch_words(spec: RunSpec) -> str:
+    """How many images a batch has, and of how many classes where that is decided."""
+    from similis.run.checks import BALANCED
+    from similis.run.parts import resolve_sampler
+
+    size, each, sampler = spec.training.batch_size, spec.training.per_class, resolve_sampler(spec)
+    return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
 
 
 def percent(value: float) -> str:

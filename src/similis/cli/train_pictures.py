@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
-from similis.figures.curves import curves_of, draw_curves
-from similis.figures.map import draw_map
-from similis.figures.sheet import Pixels, Tile, draw_sheet
+from similis.figures.contact_sheet import Pixels, Tile, draw_sheet
+from similis.figures.embedding_map import draw_map
+from similis.figures.learning_curves import draw_curves, read_curves
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.result import RunResult
-from similis.training.checkpoint import read_tensors
+from similis.training.files import replace_file
 from similis.training.folder import RunFolder
+from similis.values import UserError
 
 ROWS, COLUMNS, SIDE = 10, 8, 112
+PNG_END = b"IEND\xaeB`\x82"
 
 
 def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
@@ -30,7 +33,7 @@ def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
     seen = result.facts["preprocessing"] is not None  # ready vectors have nothing to look at
     wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test) and seen, "map.png": bool(result.test)}
     paths = [result.folder / name for name, wish in wanted.items() if wish]
-    missing = [path for path in paths if not path.exists()]
+    missing = [path for path in paths if not is_whole(path)]
     if not missing:
         return paths
     name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
@@ -46,8 +49,8 @@ def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
 def draw_run_curves(result: RunResult, path: Path, name: str) -> None:
     """Loss of all stages, recall of the classes that chose."""
     words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
-    curves = curves_of(RunFolder(result.folder).records())
-    draw_curves(curves, chosen=result.epochs, measured_on=words, title=name).savefig(path)
+    curves = read_curves(RunFolder(result.folder).records())
+    save_figure(draw_curves(curves, chosen=result.epochs, measured_on=words, title=name), path)
 
 
 def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
@@ -66,15 +69,32 @@ def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str)
                 row.append(Tile(thumbnail(manifest, other), caption, bool(labels[other] == labels[own])))
         rows.append(row)
     title = f"{name}: test queries (left) and their neighbours, R@1 {100 * result.test['recall@1']:.1f} %"
-    draw_sheet(rows, side=SIDE, title=title).savefig(path)
+    save_figure(draw_sheet(rows, side=SIDE, title=title), path)
 
 
 def draw_run_map(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
     """The test images in the plane."""
-    found, _ = read_tensors(result.folder / "embeddings.safetensors")
+    found = result.embeddings()
     names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
     title = f"{name}: test images, seen along two principal directions"
-    draw_map(found["vectors"], found["labels"], names=names, title=title).savefig(path)
+    save_figure(draw_map(found["vectors"], found["labels"], names=names, title=title), path)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a picture is there to its last byte."""
+    return path.is_file() and path.read_bytes().endswith(PNG_END)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a picture that appears whole, in the format that its name ends with."""
+
+    def draw(beside: Path) -> None:
+        try:
+            figure.savefig(beside, format=path.suffix[1:] or "png")
+        except ValueError as error:
+            raise UserError(f"{path} cannot be drawn: {error}") from error
+
+    replace_file(path, draw)
 
 
 def thumbnail(manifest: Manifest, row: int) -> Pixels:

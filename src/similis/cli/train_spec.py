@@ -9,10 +9,12 @@ from typing import Any
 
 import yaml
 
+from similis.data.samplers.mined import GROUP
 from similis.registry import losses
+from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
-from similis.run.parts import open_source
-from similis.run.spec import ObjectiveSpec, RunSpec, changed, file_values, parse_spec
+from similis.run.parts import open_source, resolve_sampler
+from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
@@ -61,7 +63,7 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
     """The specification: a file's with the values asked for, or the defaults for a source of images.
 
     Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
-    a network that starts from the seed trains its batch norm, and a batch is no larger than the training images.
+    a network that starts from the seed trains its batch norm, and a batch is one that the training images can make.
 
     Args:
         source: a file of a specification, or anything that the data room can open.
@@ -70,8 +72,8 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
     """
     keys = asked.keys()
     if Path(source).suffix in FILES:
-        return parse_spec(moved(changed(file_values(Path(source)), keys)))
-    values = moved(changed({"data": {"source": source}}, keys))
+        return parse_spec(moved(replace_values(file_values(Path(source)), keys)))
+    values = moved(replace_values({"data": {"source": source}}, keys))
     model = values.setdefault("model", {})
     if model.get("backbone") in SCRATCH:
         model.setdefault("weights", None)
@@ -82,11 +84,20 @@ def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
 
 
 def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
-    """A batch no larger than the training images, where its size was not asked for."""
-    images = len(open_source(spec, machine).split.train)
-    if "training.batch_size" in keys or images >= spec.training.batch_size:
+    """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
+    source, t, sampler = open_source(spec, machine), spec.training, resolve_sampler(spec)
+    labels = source.manifest.labels[source.split.train]
+    asked, layout = Layout(t.batch_size, t.per_class), None
+    kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}
+    if sampler in BALANCED:
+        layout = fitting_layout(asked, labels, sampler, **kept)
+    elif not kept["keep_batch"]:
+        most = min(t.batch_size, len(labels))
+        layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else 1))
+    if layout in (None, asked):
         return spec
-    return parse_spec(changed(spec.model_dump(mode="json"), {"training.batch_size": images}))
+    changes = {f"training.{key}": value for key, value in layout._asdict().items()}
+    return parse_spec(replace_values(spec.model_dump(mode="json"), changes))
 
 
 def settings(words: tuple[str, ...]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def run_where(spec: RunSpec, machine: Machine, where: Where, display: Display) -
     """Run there; whatever the processes say comes to this display."""
     if where.workers is not None:
         from similis.engine.ray import Share
-        from similis.run.ranks import run_on_ray
+        from similis.run.distributed import run_on_ray
 
         return run_on_ray(
             spec,
@@ -55,6 +55,6 @@ def run_where(spec: RunSpec, machine: Machine, where: Where, display: Display) -
             share=Share(where.cpus, where.gpus),
             said=display.said,
         )
-    from similis.run.ranks import run_on_ranks
+    from similis.run.distributed import run_on_ranks
 
     return run_on_ranks(spec, machine, display, ranks=where.ranks, said=display.said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,41 @@ class ImageCache:
     """
 
     def __init__(self, rows: int, budget: int, *, shared: bool) -> None:
-        if shared and _SHARED_MEMORY.exists():
-            budget = min(budget, int(0.9 * shutil.disk_usage(_SHARED_MEMORY).free))
+        self._file = None
+        if shared:
+            place = _SHARED_MEMORY if _SHARED_MEMORY.exists() else Path(tempfile.gettempdir())
+            budget = min(budget, int(0.9 * shutil.disk_usage(place).free))
+            self._file = tempfile.NamedTemporaryFile(dir=place, prefix="similis-images-")  # noqa: SIM115 - lives as long as the cache
+        self.rows = rows
         self.budget = budget
-        self._pixels = block(budget, shared)
-        self._used = block(8, shared).view(torch.int64).zero_()
-        self._starts = block(8 * rows, shared).view(torch.int64).fill_(-1)
-        self._shapes = block(8 * rows, shared).view(torch.int32).view(rows, 2)
+        self._view(None if self._file is None else self._file.name)
+        self._used.zero_()
+        self._starts.fill_(-1)
         # The lock also orders memory: who sees a start sees the pixels that were written before it.
         self._lock: Any = multiprocessing.get_context("spawn").Lock() if shared else threading.Lock()
+
+    def _view(self, path: str | None) -> None:
+        """Lay the tables and the pixels out in one block: a file that processes map, or memory of this one."""
+        self._path = path
+        head, size = 8 * (1 + 2 * self.rows), 8 * (1 + 2 * self.rows) + self.budget
+        block = (
+            torch.empty(size, dtype=torch.uint8)
+            if path is None
+            else torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
+        )
+        tables = block[:head].view(torch.int64)
+        self._used, self._starts = tables[:1], tables[1 : 1 + self.rows]
+        self._shapes = tables[1 + self.rows :].view(torch.int32).view(self.rows, 2)
+        self._pixels = block[head:]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker process gets: the file's name in place of its contents."""
+        return {"rows": self.rows, "budget": self.budget, "path": self._path, "lock": self._lock}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Map the file of the process that made the cache, which deletes it."""
+        self.rows, self.budget, self._lock, self._file = state["rows"], state["budget"], state["lock"], None
+        self._view(state["path"])
 
     def get(self, row: int) -> Pixels | None:
         """The image of a row (H, W, 3), or None; not to be written to."""
@@ -65,11 +92,3 @@ class ImageCache:
     def used(self) -> int:
         """Bytes in use."""
         return int(self._used[0])
-
-
-def block(size: int, shared: bool) -> torch.Tensor:
-    """Bytes, (size,), uint8; in memory that processes share if asked."""
-    if not shared:
-        return torch.empty(size, dtype=torch.uint8)
-    storage: torch.UntypedStorage = torch.UntypedStorage._new_shared(size, device="cpu")  # type: ignore[no-untyped-call]
-    return torch.empty(0, dtype=torch.uint8).set_(storage)

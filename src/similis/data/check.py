@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
+from similis.data.catalogue import counted
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
+from similis.data.readers.folder import ENDINGS
+from similis.data.splits import overlap_remedy
+from similis.values import DataError
 
-Kind = Literal["unreadable", "tiny-class", "duplicate", "leak", "class-overlap"]
+Kind = Literal["unreadable", "one-class", "tiny-class", "empty-class", "duplicate", "leak", "class-overlap"]
 _SMALL = 32  # short side for the trial decode
 
 
@@ -19,8 +22,9 @@ class Finding:
     """One thing that is wrong, or may be.
 
     Attributes:
-        kind: ``unreadable`` image; ``tiny-class`` (fewer images than asked); ``duplicate`` (same bytes, same
-            part); ``leak`` (same bytes in train and test); ``class-overlap`` (a class in train and test).
+        kind: ``unreadable`` image or vector; ``one-class`` (nothing to compare with); ``tiny-class`` (fewer images
+            than asked); ``empty-class`` (a folder without images); ``duplicate`` (same bytes, same part); ``leak``
+            (same bytes in train and test); ``class-overlap`` (a class in train and test).
         severity: ``error`` makes training or its numbers wrong, ``warning`` is for you to judge.
         message: what was found.
         remedy: what to do.
@@ -42,33 +46,57 @@ def check_data(manifest: Manifest, *, smallest_class: int = 2) -> list[Finding]:
         smallest_class: classes with fewer images are reported; with one image there is no positive pair.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> check_data(open_data("synthetic?classes=4&images=3&size=16"))
         []
     """
-    unreadable, digests = read_all(manifest)
-    found = [*unreadable, *tiny_classes(manifest, smallest_class)]
+    found = [*unreadable(manifest), *one_class(manifest), *tiny_classes(manifest, smallest_class)]
+    found += empty_classes(manifest)
     if manifest.has("split"):
         found += class_overlap(manifest)
-    return found + duplicates(manifest, digests)
+    return found + duplicates(manifest)
 
 
-def read_all(manifest: Manifest) -> tuple[list[Finding], list[str | None]]:
-    """Findings about unreadable images, and the hash of every image's bytes (None where there are none)."""
-    found: list[Finding] = []
-    digests: list[str | None] = []
+def unreadable(manifest: Manifest) -> list[Finding]:
+    """Images that cannot be decoded, or vectors that cannot be used."""
+    if manifest.has("vector"):
+        try:
+            _ = manifest.vectors
+        except DataError as error:
+            return [Finding("unreadable", "error", str(error), "correct the table", ())]
+        return []
+    found = []
     paths = manifest.values("path")
     for row in range(len(manifest)):
-        digest = None
         try:
-            data = manifest.read_bytes(row)
-            digest = hashlib.sha256(data).hexdigest()
-            prepare(data, resize=_SMALL)
-        except (OSError, SyntaxError, ValueError) as error:
-            message = f"{paths[row]!r} cannot be read: {error}"
+            prepare(manifest.read_bytes(row), resize=_SMALL)
+        except DataError as error:
+            message = f"{paths[row]!r}: {error}"
             found.append(Finding("unreadable", "error", message, "replace the file or remove it", (row,)))
-        digests.append(digest)
-    return found, digests
+    return found
+
+
+def one_class(manifest: Manifest) -> list[Finding]:
+    """Parts whose images are all of one class: nothing can be learned from them, and every answer is right."""
+    parts = manifest.values("split") if manifest.has("split") else ["all"] * len(manifest)
+    found = []
+    for part, counts in counted(manifest).items():
+        if counts.classes == 1:
+            rows = tuple(row for row, held in enumerate(parts) if held == part)
+            whose = "" if part == "all" else f" of the part {part!r}"
+            message = f"all images{whose} are of one class, {manifest.values('class_name')[rows[0]]!r}"
+            found.append(Finding("one-class", "error", message, "add images of other classes", rows))
+    return found
+
+
+def empty_classes(manifest: Manifest) -> list[Finding]:
+    """Folders that hold no image and so name no class."""
+    empty = manifest.empty_folders
+    if not empty:
+        return []
+    message = f"{len(empty)} folders hold no image: {', '.join(map(repr, empty[:3]))}"
+    remedy = f"add images ({', '.join(sorted(ENDINGS))}) or remove the folders"
+    return [Finding("empty-class", "warning", message, remedy, ())]
 
 
 def tiny_classes(manifest: Manifest, smallest: int) -> list[Finding]:
@@ -88,7 +116,6 @@ def tiny_classes(manifest: Manifest, smallest: int) -> list[Finding]:
 def class_overlap(manifest: Manifest) -> list[Finding]:
     """Classes that are in train and in test, by label and by name."""
     parts = manifest.values("split")
-    remedy = "drop the column 'split' (classes are then divided by a seed), or give each class one part"
     found = []
     for column in ("label", "class_name"):
         values = manifest.values(column)
@@ -98,17 +125,21 @@ def class_overlap(manifest: Manifest) -> list[Finding]:
             rows = tuple(row for row, value in enumerate(values) if value in shared)
             example = manifest.values("class_name")[rows[0]]
             message = f"{len(shared)} classes are in train and in test (by {column}), for example {example!r}"
-            found.append(Finding("class-overlap", "error", message, remedy, rows))
+            found.append(Finding("class-overlap", "error", message, overlap_remedy(manifest), rows))
             break  # names repeat what labels say
     return found
 
 
-def duplicates(manifest: Manifest, digests: list[str | None]) -> list[Finding]:
+def duplicates(manifest: Manifest) -> list[Finding]:
     """Files with the same bytes: across train and test a leak, within a part a warning."""
-    counts = Counter(digest for digest in digests if digest is not None)
+    complete = manifest if manifest.has("content") else manifest.with_content()
+    if not complete.has("content"):
+        return []
+    digests = complete.values("content")
+    counts = Counter(digests)
     rows = defaultdict(list)
     for row, digest in enumerate(digests):
-        if digest is not None and counts[digest] > 1:
+        if counts[digest] > 1:
             rows[digest].append(row)
     parts = manifest.values("split") if manifest.has("split") else ["all"] * len(manifest)
     paths, labels = manifest.values("path"), manifest.values("label")

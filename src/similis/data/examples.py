@@ -13,8 +13,8 @@ from torch import Tensor
 from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
 from similis.data.manifest import Manifest
-from similis.data.sources import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
+from similis.data.zip_source import ZipSource
 from similis.values import DataError, Preprocessing, UserError
 
 
@@ -91,10 +91,10 @@ class ImageData:
             image = prepare(
                 self.manifest.read_bytes(row), resize=wish.resize, keep=keep, interpolation=wish.interpolation
             )
-        except (OSError, SyntaxError, ValueError) as error:  # PIL reports broken files by all three
+        except DataError as error:
             path = self.manifest.values("path")[row]
             raise DataError(
-                f"image {path!r} (row {row}) of {self.manifest.name!r} cannot be read: {error}; "
+                f"{path!r} (row {row}) of {self.manifest.name!r}: {error}; "
                 "find all such images with: similis data check"
             ) from error
         if cache:
@@ -125,10 +125,9 @@ class FeatureData:
 
 def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:
     """A cache for a manifest's images; one archive prepared in one way shares it with later runs of this process."""
-    version = manifest.source.version() if isinstance(manifest.source, ZipSource) else None
-    if version is None:
+    if not isinstance(manifest.source, ZipSource):
         return ImageCache(len(manifest), budget, shared=shared)
-    return _kept_cache((version, manifest.fingerprint(), *look), len(manifest), budget, shared)
+    return _kept_cache((manifest.fingerprint(), *look), len(manifest), budget, shared)
 
 
 @lru_cache(maxsize=2)
@@ -155,7 +154,7 @@ def image_data(
 
     Example:
         >>> from similis.data.loader import Loader
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> data = image_data(open_data("synthetic?classes=4&images=2&size=16"), Preprocessing(size=8, resize=10))
         >>> next(Loader(data).ordered(torch.arange(8), batch_size=4)).images.shape
         torch.Size([4, 3, 8, 8])

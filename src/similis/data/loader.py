@@ -13,17 +13,20 @@ from torch.utils.data import DataLoader
 
 from similis.data.examples import Data, Request
 from similis.data.transforms import policy_of
-from similis.values import Batch, UserError
+from similis.values import Batch, SimilisError, UserError
 
 
-class _Fetch(torch.utils.data.Dataset[Tensor]):
+class _Fetch(torch.utils.data.Dataset[Tensor | SimilisError]):
     """The data as torch's loader wants it: an index is a request."""
 
     def __init__(self, data: Data) -> None:
         self.data = data
 
-    def __getitem__(self, request: Request) -> Tensor:
-        return self.data.fetch(request)
+    def __getitem__(self, request: Request) -> Tensor | SimilisError:
+        try:
+            return self.data.fetch(request)
+        except SimilisError as error:  # raised in a worker, torch would put the traceback into its message
+            return error
 
 
 class _Queue:
@@ -57,7 +60,7 @@ class Loader:
         self.data = data
         self.channels_last = channels_last
         self._queue = _Queue()
-        self._workers: DataLoader[Tensor] | None = None
+        self._workers: DataLoader[Tensor | SimilisError] | None = None
         if workers:
             options: dict[str, Any] = {"prefetch_factor": prefetch, "multiprocessing_context": context_for(data)}
             # A generator of its own: torch's loader would otherwise draw from the global one on every pass.
@@ -87,10 +90,12 @@ class Loader:
         labels = self.data.labels
         self._queue.requests = requests
         if self._workers is None:
-            fetched: Iterator[Tensor] = (self.data.fetch(request) for request in requests)
+            fetched: Iterator[Tensor | SimilisError] = (self.data.fetch(request) for request in requests)
         else:
             fetched = iter(self._workers) if requests else iter(())
         for request, raw in zip(requests, fetched, strict=True):
+            if isinstance(raw, SimilisError):
+                raise raw
             images = self.data.finish(raw, channels_last=self.channels_last)
             yield Batch(images, labels[request.rows], request.rows)
 

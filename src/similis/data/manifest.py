@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from similis.data.content import digest_of
 from similis.data.sources import Source
 from similis.data.table import Columns, arrow
 from similis.values import DataError, UserError
 
 # What makes two manifests the same data; places on a machine are not among them.
-_IDENTITY = ("id", "path", "label", "class_name", "group", "super_class", "role", "split", "size", "sha256")
+_IDENTITY = ("id", "path", "label", "class_name", "group", "super_class", "role", "split", "content")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +29,19 @@ class Manifest:
     ``label`` (0-based, contiguous), ``class_name``; optional ``bytes``, ``vector`` (ready features in place of
     an image), ``group`` (photos that must not answer each other: one session, one vendor), ``super_class``
     (for hierarchical batches), ``role`` (query, gallery, both), ``split`` (train, test: an official one),
-    ``size``, ``sha256``.
+    ``content`` (the hash of the image's bytes, from :meth:`with_content`).
+
+    Attributes:
+        name: of the data set.
+        table: the columns.
+        source: of the bytes; None where the table holds them.
+        empty_folders: those without an image, where folders name the classes; None where a column does.
     """
 
     name: str
     table: Any
     source: Source | None = None
+    empty_folders: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         columns = self.table.column_names
@@ -55,13 +64,20 @@ class Manifest:
     @property
     def vectors(self) -> Tensor:
         """Ready feature vectors (N, F), float32, of a data set that holds vectors in place of images."""
-        values = self.values("vector")
-        lengths = sorted({-1 if value is None else len(value) for value in values})
+        column = self.table.column("vector").combine_chunks()
+        lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
         if len(lengths) != 1 or lengths[0] < 1:
             raise DataError(
                 f"vectors of data set {self.name!r} have lengths {lengths}; all must have one length above 0"
             )
-        return torch.tensor(values, dtype=torch.float32)
+        values = column.flatten().to_numpy(zero_copy_only=False)  # what is missing becomes NaN
+        found = torch.from_numpy(np.array(values, dtype=np.float32).reshape(len(self), lengths[0]))
+        wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
+        if wrong:
+            raise DataError(
+                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}"
+            )
+        return found
 
     @property
     def class_names(self) -> list[str]:
@@ -92,7 +108,7 @@ class Manifest:
 
     def select(self, rows: Tensor | Sequence[int]) -> Manifest:
         """The manifest of these rows, in this order; ids and labels stay as they are."""
-        return Manifest(self.name, self.table.take(torch.as_tensor(rows, dtype=torch.int64).numpy()), self.source)
+        return replace(self, table=self.table.take(torch.as_tensor(rows, dtype=torch.int64).numpy()))
 
     def rows_of(self, role: str, rows: Tensor) -> Tensor:
         """Those rows that may act as ``query`` or as ``gallery``; all of them where roles are not stated."""
@@ -105,23 +121,36 @@ class Manifest:
     def read_bytes(self, row: int) -> bytes:
         """The encoded image of a row."""
         if self.source is None:
+            if not self.has("bytes"):
+                raise DataError(f"data set {self.name!r} holds ready vectors and no images")
             return bytes(self.table.column("bytes")[row].as_py())
         return self.source.read(self.table.column("id")[row].as_py(), self.table.column("path")[row].as_py())
 
-    def hashed(self) -> Manifest:
-        """The same manifest with the sha256 of every image's bytes in a column (reads everything)."""
-        digests = [hashlib.sha256(self.read_bytes(row)).hexdigest() for row in range(len(self))]
-        return self.replaced({"sha256": digests})
+    def with_content(self, *, verify: bool = False) -> Manifest:
+        """The same manifest with the hash of every image's bytes in its column ``content``.
+
+        Files are read once and their hashes kept (:mod:`similis.data.content`); bytes of a table are hashed each time.
+
+        Args:
+            verify: read every file again.
+        """
+        if self.source is not None:
+            return self.replaced(
+                {"content": self.source.digests(self.values("id"), self.values("path"), verify=verify)}
+            )
+        if not self.has("bytes"):
+            return self  # ready vectors, which the fingerprint covers themselves
+        return self.replaced({"content": [digest_of(self.read_bytes(row)) for row in range(len(self))]})
 
     def replaced(self, columns: Columns) -> Manifest:
         """The same manifest with these columns in place of its own, or beside them."""
         table = self.table
         for name, values in columns.items():
             table = (table.drop_columns([name]) if name in table.column_names else table).append_column(name, [values])
-        return Manifest(self.name, table, self.source)
+        return replace(self, table=table)
 
     def fingerprint(self) -> str:
-        """The sha256 of ids, relative paths, labels, names, splits and sizes (and hashes, if present).
+        """The sha256 of ids, relative paths, labels, names, splits and of the contents of all images.
 
         Equal on every machine and for every source: a folder and its packed copy have one fingerprint.
         """
@@ -130,10 +159,11 @@ class Manifest:
     @cached_property
     def _digest(self) -> str:
         digest = hashlib.sha256()
+        complete = self if self.has("content") else self.with_content()
         for column in _IDENTITY:
-            if self.has(column):
+            if complete.has(column):
                 digest.update(f"\n{column}\n".encode())
-                digest.update("\0".join(map(str, self.table.column(column).to_pylist())).encode())
+                digest.update("\0".join(map(str, complete.values(column))).encode())
         if self.has("vector"):
             digest.update(self.vectors.numpy().tobytes())
         return digest.hexdigest()
@@ -149,6 +179,4 @@ def from_columns(name: str, columns: Columns, source: Source | None = None) -> M
     """
     if not len(columns["label"]):
         raise DataError(f"data set {name!r} holds no image; check the path and the file endings")
-    if "bytes" in columns and "size" not in columns:
-        columns = {**columns, "size": [len(value) for value in columns["bytes"]]}
     return Manifest(name, arrow(columns), source)

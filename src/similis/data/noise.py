@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.data.draws import generator_of
 from similis.data.manifest import Manifest
+from similis.data.random_draws import generator_of
 from similis.values import UserError
 
 _STREAM = 3  # beside those of the splits
@@ -28,7 +28,7 @@ def with_wrong_labels(manifest: Manifest, rows: Tensor, share: float, *, seed: i
     When to use: to compare losses under label noise; set ``data.wrong_labels`` of a run.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> import torch
         >>> clean = open_data("synthetic?classes=8&images=5&size=8")
         >>> noisy = with_wrong_labels(clean, torch.arange(20), 0.3)

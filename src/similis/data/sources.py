@@ -1,4 +1,4 @@
-"""Where the bytes of an image come from: a folder, a zip archive, a Lance data set, or the table itself.
+"""Where the bytes of an image come from: a folder; archives and Lance data sets have their own files.
 
 A source is a small frozen value that travels to worker processes; open handles live in a cache that
 is keyed by the process, because a handle shared after a fork would share its file position.
@@ -6,16 +6,18 @@ is keyed by the process, because a handle shared after a fork would share its fi
 
 from __future__ import annotations
 
-import os
-import threading
-import zipfile
+import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from similis.data.extras import extra
-from similis.values import DataError
+from similis.data.content import Version, digest_of, for_each, known_digests, version_of
+from similis.values import DataError, import_extra
+
+LARGEST = 2**30  # bytes of an image file; more than the largest image that Pillow decodes needs
+# Facts of a remote file that change with it; a server that states none of them is asked for the file again.
+_MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
 
 class Source(Protocol):
@@ -28,6 +30,10 @@ class Source(Protocol):
 
     def read(self, id: int, path: str) -> bytes:
         """The encoded image."""
+        ...
+
+    def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:
+        """The hash of every image's bytes; from the cache unless it is to be verified."""
         ...
 
 
@@ -43,7 +49,68 @@ def joined(root: str, path: str) -> str:
 
 def open_binary(place: str) -> Any:
     """An open binary file, local or through fsspec."""
-    return extra("fsspec").open(place, "rb").open() if is_url(place) else Path(place).open("rb")
+    if not is_url(place):
+        return Path(place).open("rb")
+    system, path = connect(place)
+    return system.open(path, "rb")
+
+
+def connect(url: str) -> tuple[Any, str]:
+    """The file system of an fsspec URL and the path in it."""
+    try:
+        system, path = import_extra("fsspec").core.url_to_fs(url)
+    except (ImportError, ValueError) as error:  # a protocol whose package is missing, or that nobody knows
+        raise DataError(f"{url!r} cannot be reached: {first_line(error)}") from error
+    return system, str(path)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; some libraries add their own place in the source."""
+    return str(error).partition("\n")[0]
+
+
+def file_version(place: str) -> Version:
+    """The version of a file, local or behind an fsspec URL."""
+    if not is_url(place):
+        return version_of(Path(place).stat())
+    system, path = connect(place)
+    facts = system.info(path)
+    marks = [(key, str(facts[key])) for key in _MARKS if facts.get(key)]
+    return Version(digest_of(repr((facts.get("size"), marks)).encode()), settled=bool(marks))
+
+
+def image_version(place: str) -> Version:
+    """The version of an image file; raises where it is no file or larger than an image can be."""
+    if is_url(place):
+        return file_version(place)
+    try:
+        facts = Path(place).stat()
+    except FileNotFoundError:
+        raise DataError(
+            "a link to a file that does not exist" if Path(place).is_symlink() else "no such file"
+        ) from None
+    if not stat.S_ISREG(facts.st_mode):  # reading a pipe or a device would never end
+        raise DataError("a folder, a pipe or a device, not a file")
+    check_size(facts.st_size)
+    return version_of(facts)
+
+
+def check_size(size: int) -> None:
+    """Raise if an image file cannot be so large."""
+    if size > LARGEST:
+        raise DataError(f"{size} bytes, where an image file has at most {LARGEST}")
+
+
+def tree_version(place: str) -> Version:
+    """The version of a folder with all that is in it."""
+    if is_url(place):
+        system, top = connect(place)
+        versions = {path: file_version(system.unstrip_protocol(path)) for path in system.find(top)}
+    else:
+        files = sorted(path for path in Path(place).rglob("*") if path.is_file())
+        versions = {str(path.relative_to(place)): version_of(path.stat()) for path in files}
+    marks = [(path, version.mark) for path, version in versions.items()]
+    return Version(digest_of(repr(marks).encode()), all(version.settled for version in versions.values()))
 
 
 @dataclass(frozen=True)
@@ -60,53 +127,18 @@ class FolderSource:
             with open_binary(place) as file:
                 return bytes(file.read())
         except FileNotFoundError as error:
-            raise DataError(f"{path!r} is named by the table but missing below {self.root!r}") from error
+            raise DataError(
+                f"{path!r} is missing below {self.root!r}; restore it, or remove it from the data"
+            ) from error
+        except OSError as error:
+            raise DataError(f"{path!r} below {self.root!r} cannot be read: {error.strerror or error}") from error
 
+    def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
+        """The hash of every file; a file that is missing is an error that says how many are."""
+        names = list(dict.fromkeys(paths))
+        versions = for_each(lambda path: image_version(joined(self.root, path)), names, self.root)
+        found = known_digests(self.root, versions, self._compute, verify=verify)
+        return [found[path] for path in paths]
 
-@dataclass(frozen=True)
-class ZipSource:
-    """Members of a zip archive, local or behind an fsspec URL."""
-
-    archive: str
-    forkable: bool = True
-
-    def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
-        """The member's bytes."""
-        try:
-            return _zip(self.archive, os.getpid(), threading.get_ident()).read(path)
-        except KeyError as error:
-            raise DataError(f"{path!r} is named by the table but missing in the archive {self.archive!r}") from error
-
-    def version(self) -> tuple[str, int, int] | None:
-        """What changes when the archive does: place, bytes and time; None where it is not a local file."""
-        if is_url(self.archive):
-            return None
-        stat = Path(self.archive).stat()
-        return str(Path(self.archive).resolve()), stat.st_size, stat.st_mtime_ns
-
-
-@lru_cache(maxsize=16)
-def _zip(archive: str, process: int, thread: int) -> zipfile.ZipFile:  # noqa: ARG001
-    # A path is opened by the archive itself, which then also closes it.
-    return zipfile.ZipFile(open_binary(archive) if is_url(archive) else archive)
-
-
-@dataclass(frozen=True)
-class LanceSource:
-    """The ``bytes`` column of a Lance data set; rows are found by their id."""
-
-    uri: str
-    forkable: bool = False  # its reader runs threads, which a fork does not copy
-
-    def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
-        """The row's bytes, by random access."""
-        data, positions = _lance(self.uri, os.getpid())
-        rows = data.take([positions[id]], columns=["bytes"])
-        return bytes(rows.column("bytes")[0].as_py())
-
-
-@lru_cache(maxsize=4)
-def _lance(uri: str, process: int) -> tuple[Any, dict[int, int]]:  # noqa: ARG001
-    data = extra("lance").dataset(uri)
-    ids = data.to_table(columns=["id"]).column("id").to_pylist()
-    return data, dict(zip(ids, range(len(ids)), strict=True))
+    def _compute(self, names: list[str]) -> dict[str, str]:
+        return for_each(lambda path: digest_of(self.read(0, path)), names, self.root)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from similis.data.draws import generator_of
 from similis.data.manifest import Manifest
+from similis.data.random_draws import generator_of
 from similis.values import DataError, UserError
 
 Protocol = Literal["default", "fixed-validation", "cross-validation"]
@@ -61,17 +61,22 @@ def split_data(
         test_share: share of all classes that test, where there is no official split.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> split = split_data(open_data("synthetic?classes=20&images=2&size=8"))
         >>> len(split.train), len(split.validation), len(split.test)
         (16, 4, 20)
     """
     labels = manifest.labels.numpy()
+    if len(np.unique(labels)) < 2:
+        raise DataError(f"all images of {manifest.name!r} are of one class; a metric needs two: add images of others")
     train, test = tested_classes(manifest, labels, seed, test_share)
     validation = validation_classes(train, protocol, seed=seed, share=validation_share, folds=folds, fold=fold)
     rest = np.setdiff1d(train, validation)
     if not len(rest):
-        raise DataError(f"{len(train)} training classes are too few for {protocol}: nothing is left to train on")
+        raise DataError(
+            f"{len(train)} training classes are too few for {protocol}: nothing is left to train on; "
+            "add classes, or choose the protocol default, which keeps none to validate"
+        )
     parts = [torch.from_numpy(np.flatnonzero(np.isin(labels, part))) for part in (rest, validation, test)]
     name = f"{protocol}-{fold + 1}-of-{folds}" if protocol == "cross-validation" else protocol
     return Split(name, parts[0], parts[1], parts[2], fingerprint(manifest, parts))
@@ -87,7 +92,7 @@ def cross_validation(manifest: Manifest, *, folds: int = 10, seed: int = 0, test
         test_share: see :func:`split_data`.
 
     Example:
-        >>> from similis.data.opening import open_data
+        >>> from similis.data.open_data import open_data
         >>> [len(s.validation) for s in cross_validation(open_data("synthetic?classes=8&images=1&size=8"), folds=4)]
         [1, 1, 1, 1]
     """
@@ -106,15 +111,22 @@ def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) ->
         if len(shared):
             raise DataError(
                 f"{len(shared)} classes of {manifest.name!r} are in train and in test (first: label {shared[0]}); "
-                "a metric is tested on unseen classes: drop the column 'split' to have the classes divided by a seed"
+                f"a metric is tested on unseen classes: {overlap_remedy(manifest)}"
             )
         return train, test
     if not 0.0 <= share < 1.0:
         raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
-    classes = shuffled(np.unique(labels), seed, _TEST_STREAM)
+    classes = shuffle(np.unique(labels), seed, _TEST_STREAM)
     number = round(share * len(classes)) if share else 0
     number = min(max(number, 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
+
+
+def overlap_remedy(manifest: Manifest) -> str:
+    """What to do when classes are in train and in test."""
+    if manifest.empty_folders is None:
+        return "drop the column 'split' to have the classes divided by a seed, or give each class one part"
+    return "merge the folders train and test to have the classes divided by a seed, or keep each class in one of them"
 
 
 def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: float, folds: int, fold: int) -> Ints:
@@ -123,7 +135,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
         raise UserError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     if protocol == "default":
         return train[:0]
-    order = shuffled(train, seed, _VALIDATION_STREAM)
+    order = shuffle(train, seed, _VALIDATION_STREAM)
     if protocol == "fixed-validation":
         if not 0.0 < share < 1.0:
             raise UserError(f"validation_share lies between 0 and 1; given {share}")
@@ -136,7 +148,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
     return np.sort(np.array_split(order, folds)[fold])
 
 
-def shuffled(classes: Ints, seed: int, stream: int) -> Ints:
+def shuffle(classes: Ints, seed: int, stream: int) -> Ints:
     """Classes in a random order that depends on seed and stream only."""
     order = np.argsort(generator_of(seed, stream).random(len(classes)), kind="stable")
     return np.asarray(classes[order])

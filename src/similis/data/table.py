@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from similis.data.extras import extra
-from similis.values import DataError
+from similis.values import DataError, import_extra
 
 # Column of the manifest -> names it goes by in tables found in the wild, first match wins.
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -45,32 +46,64 @@ def standard(columns: Columns, where: str) -> dict[str, list[Any]]:
             found[name] = list(columns[key])
     if not {"path", "bytes", "vector"} & set(found):
         raise DataError(
-            f"{where}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}, "
+            f"{where!r}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}, "
             f"or ready vectors in one of {ALIASES['vector']}"
         )
     classes = found.pop("class", found.get("class_name"))
     if classes is None:
-        raise DataError(f"{where}: no column for the class; have {sorted(columns)}, want one of {ALIASES['class']}")
-    missing = [row for row, value in enumerate(classes) if value is None or value == ""]
-    if missing:
-        raise DataError(
-            f"{where}: {len(missing)} rows have no class, the first is row {missing[0]}; fill or remove them"
-        )
+        raise DataError(f"{where!r}: no column for the class; have {sorted(columns)}, want one of {ALIASES['class']}")
+    check_complete(classes, "class", where)
+    image = next(name for name in ("vector", "bytes", "path") if name in found)
+    check_complete(found[image], image, where)
+    odd = [value for value in found.get("bytes", ()) if not isinstance(value, bytes)]
+    if odd:
+        raise DataError(f"{where!r}: column 'bytes' holds {type(odd[0]).__name__}; want the bytes of an image file")
     found["label"] = numbered(classes)
-    found.setdefault("class_name", [str(value) for value in classes])
+    named = found.get("class_name", classes)
+    found["class_name"] = [str(own if is_missing(name) else name) for name, own in zip(named, classes, strict=True)]
+    if "path" in found:
+        found["path"] = [f"row-{row}" if is_missing(path) else path for row, path in enumerate(found["path"])]
     for name, allowed in (("split", SPLITS), ("role", ROLES)):
         check_words(found.get(name), name, allowed, where)
     return found
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a table says nothing: null, empty text, not a (finite) number."""
+    return value is None or value == "" or (isinstance(value, float) and not math.isfinite(value))
+
+
+def check_complete(values: Sequence[Any], name: str, where: str) -> None:
+    """Raise unless every row has a value; empty bytes are a value, of an unreadable image."""
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
+    if missing:
+        raise DataError(
+            f"{where!r}: {len(missing)} rows have no {name}, the first is row {missing[0]}; fill or remove them"
+        )
+
+
+def check_columns(names: Sequence[str], where: str) -> None:
+    """Raise if two columns have one name: which one is meant?"""
+    twice = [name for name, number in Counter(names).items() if number > 1]
+    if twice:
+        raise DataError(f"{where!r}: columns {', '.join(map(repr, twice))} occur more than once; rename or remove one")
+
+
 def numbered(classes: Sequence[Any]) -> list[int]:
     """Class ids as labels 0, 1, ... in the order of the ids."""
     try:
-        values: list[Any] = [int(value) for value in classes]
+        values: list[Any] = [whole(value) for value in classes]
     except (TypeError, ValueError):
         values = [str(value) for value in classes]
     order = {value: label for label, value in enumerate(sorted(set(values)))}
     return [order[value] for value in values]
+
+
+def whole(value: Any) -> int:
+    """A class id as a whole number; a ValueError where it is none."""
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(value)
+    return int(value)
 
 
 def check_words(values: Sequence[Any] | None, name: str, allowed: tuple[str, ...], where: str) -> None:
@@ -78,23 +111,28 @@ def check_words(values: Sequence[Any] | None, name: str, allowed: tuple[str, ...
     wrong = sorted({str(value) for value in values or ()} - set(allowed))
     if wrong:
         raise DataError(
-            f"{where}: column {name!r} holds {wrong[:3]}, allowed are {list(allowed)}; "
+            f"{where!r}: column {name!r} holds {wrong[:3]}, allowed are {list(allowed)}; "
             "rename the values, or rename the column to have it ignored"
         )
 
 
 def arrow(columns: Columns) -> Any:
     """An Arrow table in the manifest's schema; ids are row numbers unless given."""
-    pa = extra("pyarrow")
+    pa = import_extra("pyarrow")
     rows = len(columns["label"])
     types = {
         "id": pa.int64(), "path": pa.string(), "bytes": pa.large_binary(), "label": pa.int64(),
         "class_name": pa.string(), "group": pa.string(), "super_class": pa.string(), "role": pa.string(),
-        "split": pa.string(), "size": pa.int64(), "sha256": pa.string(), "vector": pa.list_(pa.float32()),
+        "split": pa.string(), "content": pa.string(), "vector": pa.list_(pa.float32()),
     }  # fmt: skip
     filled: dict[str, Any] = {"id": range(rows), "path": [f"row-{row}" for row in range(rows)], **columns}
-    arrays = {name: pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)
-              for name, kind in types.items() if name in filled}  # fmt: skip
+    arrays = {}
+    for name, kind in types.items():
+        if name in filled:
+            try:
+                arrays[name] = pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise DataError(f"column {name!r} cannot be read as {kind}: {error}") from error
     return pa.table(arrays)
 
 

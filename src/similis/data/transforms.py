@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.data.draws import generator_of
-from similis.data.images import Interpolation, Pixels, mapped, resized
+from similis.data.images import Interpolation, Pixels, mapped, resize
+from similis.data.random_draws import generator_of
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
@@ -96,7 +96,7 @@ def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws:
     height, width = pixels.shape[:2]
     if policy.crop == "resized":
         top, left, high, wide = random_area(height, width, policy, draws)
-        part = resized(pixels[top : top + high, left : left + wide], size, preprocessing.interpolation)
+        part = resize(pixels[top : top + high, left : left + wide], size, preprocessing.interpolation)
     else:
         if min(height, width) < size:
             raise UserError(f"resize={preprocessing.resize} is below the crop size={size}; resize to at least the crop")

@@ -38,7 +38,7 @@ class Collectives:
         if not dist.is_initialized():
             raise UserError(
                 "torch.distributed is not initialised in this process; start it by torchrun and call "
-                "torch.distributed.init_process_group, or use similis.engine.ranks"
+                "torch.distributed.init_process_group, or use similis.engine.local_group"
             )
         self.group = group
         self.rank = dist.get_rank(group)
@@ -140,7 +140,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, processes: Collectives, counts: tuple[int, ...]) -> Tensor:
         ctx.processes, ctx.counts = processes, counts
         plain = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
-        joined = without_padding(processes._gathered(padded(plain, max(counts))), counts).to(rows.dtype)
+        joined = remove_padding(processes._gathered(pad_rows(plain, max(counts))), counts).to(rows.dtype)
         if not rows.is_floating_point():
             ctx.mark_non_differentiable(joined)
         return joined
@@ -148,18 +148,18 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         processes, counts = ctx.processes, ctx.counts
-        blocks = torch.cat([padded(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
+        blocks = torch.cat([pad_rows(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
         return processes._scattered(blocks)[: counts[processes.rank]], None, None
 
 
-def padded(rows: Tensor, length: int) -> Tensor:
+def pad_rows(rows: Tensor, length: int) -> Tensor:
     """Rows with zeros behind them up to a length."""
     if len(rows) == length:
         return rows
     return torch.cat([rows, rows.new_zeros((length - len(rows), *rows.shape[1:]))])
 
 
-def without_padding(blocks: Tensor, counts: tuple[int, ...]) -> Tensor:
+def remove_padding(blocks: Tensor, counts: tuple[int, ...]) -> Tensor:
     """The first ``counts[r]`` rows of each of the equal blocks."""
     if len(set(counts)) == 1:
         return blocks

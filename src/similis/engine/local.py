@@ -43,18 +43,18 @@ def map(  # noqa: A001 - engine.map is what it is
         raise UserError(f"workers={workers} given; at least one process has to work")
     work = list(items)
     if workers == 1 or len(work) < 2:
-        return [noted(function(item), finished) for item in work]
+        return [report_result(function(item), finished) for item in work]
     pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
         waiting: list[Future[Result]] = [pool.submit(function, item) for item in work]
         for each in as_completed(waiting):
-            noted(each.result(), finished)
+            report_result(each.result(), finished)
         return [each.result() for each in waiting]
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def noted(result: Result, finished: Callable[[Result], None] | None) -> Result:
+def report_result(result: Result, finished: Callable[[Result], None] | None) -> Result:
     """The result, after somebody was told of it."""
     if finished is not None:
         finished(result)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from similis.engine.local import noted
-from similis.values import MissingExtraError, SimilisError, UserError
+from similis.engine.local import report_result
+from similis.values import SimilisError, UserError, import_extra
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,11 +52,7 @@ def ray_library() -> Any:
     """The Ray library; a missing one is answered with the extra that brings it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unasked
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a process without a card hides the cards
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("ray", "cluster") from None
-    return ray
+    return import_extra("ray")
 
 
 def connect(address: str | None = None, *, cpus: int | None = None, store_bytes: int | None = None) -> None:
@@ -120,7 +116,7 @@ def map(  # noqa: A001 - as in the engine on this machine
 
     def finish_one() -> None:
         number, result = first_result(ray, waiting, retries)
-        found[number] = noted(result, finished)
+        found[number] = report_result(result, finished)
 
     for number, item in enumerate(work):
         if workers is not None and len(waiting) >= workers:

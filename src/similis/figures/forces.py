@@ -1,7 +1,7 @@
 """Force pictures: what a loss does to a small batch on the circle.
 
-Every sample is drawn with the direction in which gradient descent moves it, and so is every class
-vector that the loss learns. Strengths differ by orders of magnitude within one batch, so arrows
+Every sample is drawn with the direction in which gradient descent moves it, and so is every proxy
+that the loss learns. Strengths differ by orders of magnitude within one batch, so arrows
 grow with the square root of the strength; what is below a hundredth of the strongest is marked as
 still instead of drawn.
 """
@@ -10,30 +10,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from similis.registry import LossEntry, keyword_defaults, losses, unknown
+from similis.introspection import keyword_defaults
+from similis.registry import LossEntry, losses, unknown
 from similis.values import UserError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from similis.objective.module import Loss
+    from similis.objective.loss import Loss
 
 # Three classes: two that overlap (one sample of each lies among the other's), one that is easy to tell.
 DEGREES = (5.0, 38.0, 96.0, 66.0, 128.0, 160.0, 232.0, 262.0, 300.0)
 LABELS = (0, 0, 0, 1, 1, 1, 2, 2, 2)
 PROXY_DEGREES = (20.0, 112.0, 318.0)
-SPREAD = 28.0  # degrees between neighbouring vectors of one class, where a loss learns several
-MOST = 3  # vectors of one class
+SPREAD = 28.0  # degrees between neighbouring proxies of one class, where a loss learns several
+MOST = 3  # proxies of one class
 
 
 @dataclass(frozen=True)
-class Moved:
+class PointForces:
     """Points (N, 2), the class of each (N,), and minus the gradient at each (N, 2)."""
 
     points: Tensor
@@ -49,16 +47,16 @@ class Moved:
 
 @dataclass(frozen=True)
 class Forces:
-    """The forces of a loss: on samples, on class vectors (None without any), on learned numbers.
+    """The forces of a loss: on samples, on proxies (None without any), on learned numbers.
 
-    ``changed`` are options that were lowered for the picture: ten vectors of a class are drawn as three.
+    ``changed`` are options that were lowered for the picture: ten proxies of a class are drawn as three.
     """
 
     name: str
     form: str
     value: float
-    samples: Moved
-    proxies: Moved | None
+    samples: PointForces
+    proxies: PointForces | None
     numbers: dict[str, float]
     changed: dict[str, int]
 
@@ -75,8 +73,8 @@ def forces(name: str, *, form: str | None = None) -> Forces:
         >>> bool((pushed.samples.points * pushed.samples.forces).sum(1).abs().max() < 1e-12)
         True
     """
-    chosen, made, changed = build(name, form)
-    x = on_circle(DEGREES).requires_grad_()
+    chosen, made, changed = build_loss(name, form)
+    x = unit_vectors(DEGREES).requires_grad_()
     labels = torch.tensor(LABELS)
     value = made(x, labels)
     learned = dict(made.learned.items())
@@ -89,74 +87,47 @@ def forces(name: str, *, form: str | None = None) -> Forces:
         if tensor.ndim >= 2:
             per_class = tensor.numel() // (2 * len(PROXY_DEGREES))
             classes = torch.arange(len(PROXY_DEGREES)).repeat_interleave(per_class)
-            moved = Moved(tensor.detach().reshape(-1, 2), classes, down[key].reshape(-1, 2))
+            moved = PointForces(tensor.detach().reshape(-1, 2), classes, down[key].reshape(-1, 2))
         else:
             numbers[key] = float(down[key].sum())
     mine = -grads[0] if grads[0] is not None else torch.zeros_like(x)
-    return Forces(name, chosen, value.item(), Moved(x.detach(), labels, mine), moved, numbers, changed)
+    return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, mine), moved, numbers, changed)
 
 
-def build(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
-    """The form's name, the loss with its class vectors at fixed places of the circle, and what was lowered for it."""
-    from similis.objective.module import loss
+def build_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
+    """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
+    from similis.objective.loss import loss
 
     entry = losses.get(name)
     chosen = next(iter(entry.forms)) if form is None else form
     if chosen not in entry.forms:
         raise UserError(unknown(f"form of {name}", chosen, entry.forms))
-    changed = lowered(entry, chosen)
+    changed = lower_counts(entry, chosen)
     options: dict[str, Any] = {**entry.forms[chosen], **changed}
     made = loss(name, num_classes=len(PROXY_DEGREES), dim=2, **options).double()
     with torch.no_grad():
         for tensor in made.learned.values():
             if tensor.ndim >= 2:
-                tensor.copy_(class_places(tensor.numel() // (2 * len(PROXY_DEGREES))).reshape(tensor.shape))
+                tensor.copy_(proxy_places(tensor.numel() // (2 * len(PROXY_DEGREES))).reshape(tensor.shape))
     return chosen, made, changed
 
 
-def lowered(entry: LossEntry, form: str) -> dict[str, int]:
-    """Numbers of vectors per class that the picture has no room for, lowered to three."""
+def lower_counts(entry: LossEntry, form: str) -> dict[str, int]:
+    """Numbers of proxies per class that the picture has no room for, lowered to three."""
     options = {**entry.options, **entry.forms[form]}
     counts = [key for make in entry.learns.values() for key in keyword_defaults(make)]
     values = ((key, options[key]) for key in counts)
     return {key: MOST for key, value in values if isinstance(value, int) and value > MOST}
 
 
-def class_places(per_class: int) -> Tensor:
-    """Class vectors (3 K, 2): one at each class's place, or K side by side around it."""
+def proxy_places(per_class: int) -> Tensor:
+    """Proxies (3 K, 2): one at each class's place, or K side by side around it."""
     step = min(SPREAD, 80.0 / per_class)
     offsets = [step * (k - (per_class - 1) / 2) for k in range(per_class)]
-    return on_circle([degree + offset for degree in PROXY_DEGREES for offset in offsets])
+    return unit_vectors([degree + offset for degree in PROXY_DEGREES for offset in offsets])
 
 
-def on_circle(degrees: tuple[float, ...] | list[float]) -> Tensor:
+def unit_vectors(degrees: tuple[float, ...] | list[float]) -> Tensor:
     """Unit vectors (N, 2) at these angles, float64."""
     angles = torch.tensor(degrees, dtype=torch.float64) * (math.pi / 180)
     return torch.stack([angles.cos(), angles.sin()], 1)
-
-
-def draw_forces(name: str, *, form: str | None = None) -> Figure:
-    """The force picture of a loss as a matplotlib figure.
-
-    Args:
-        name: a registered loss; ``similis losses`` lists them.
-        form: one of its forms; None for the first.
-
-    Example:
-        >>> len(draw_forces("triplet").axes)
-        1
-    """
-    from similis.figures.forces_picture import picture
-
-    return picture(forces(name, form=form), losses.get(name))
-
-
-def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
-    """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
-    target = Path(path)
-    if target.suffix not in (".png", ".svg", ".pdf"):
-        raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
-    figure = draw_forces(name, form=form)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
-    return target

@@ -61,11 +61,11 @@ def description_of(function: Callable[..., Any]) -> str:
     return re.split(r"^(?:Args|Example|Shapes?|When to use):", body, maxsplit=1, flags=re.M)[0].strip()
 
 
-def drawable(formula: str) -> list[str]:
+def to_mathtext(formula: str) -> list[str]:
     r"""The formula as lines that matplotlib draws, ``$...$`` each; none if one of them cannot be drawn.
 
     Example:
-        >>> drawable(r"a \ne b")
+        >>> to_mathtext(r"a \ne b")
         ['$a \\neq b$']
     """
     from matplotlib.mathtext import MathTextParser
@@ -73,7 +73,7 @@ def drawable(formula: str) -> list[str]:
     formula = re.sub(r"\\(?:text|mathrm|textrm)\{[^{}]*\}", lambda words: words.group(0).replace(" ", "\\ "), formula)
     for pattern, plain in PLAINER:
         formula = re.sub(pattern, plain, formula)
-    lines = [f"${line}$" for line in broken(formula)]
+    lines = [f"${line}$" for line in break_lines(formula)]
     parser = MathTextParser("agg")
     try:
         for line in lines:
@@ -83,7 +83,7 @@ def drawable(formula: str) -> list[str]:
     return lines
 
 
-def broken(formula: str) -> list[str]:
+def break_lines(formula: str) -> list[str]:
     """At most two lines: broken where the formula breaks its lines or, if it is long, at a wide space."""
     lines = [line.strip() for line in re.split(r"\\\\(?:\[\w*\])?", formula) if line.strip()]
     wide = r"\\q?quad\b"

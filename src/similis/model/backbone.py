@@ -12,7 +12,7 @@ from torch import nn
 
 from similis.model.weights import Loaded, fetch_weights, load_weights, read_weights
 from similis.registry import Entry, Registry, unknown
-from similis.values import MissingExtraError, Options, Preprocessing, UserError
+from similis.values import MissingExtraError, Options, Preprocessing, UserError, import_extra
 
 F = TypeVar("F", bound=Callable[..., Any])
 PRETRAINED = "pretrained"
@@ -88,15 +88,16 @@ def zoo_name(name: str) -> str:
     plain = name.removeprefix(f"{ZOO}:")
     own = [entry.name for entry in backbones if entry.name != ZOO]
     try:
-        import timm
-    except ImportError as error:
+        timm = import_extra("timm")
+    except MissingExtraError as error:
         if name != plain:
-            raise MissingExtraError("timm", "vision") from error
+            raise
         hint = "; names of timm's networks need: pip install 'similis[vision]'"
         raise UserError(unknown("backbone", name, own) + hint) from error
     if not timm.is_model(plain):  # thousands of names: only the nearest of them belong in a message
         near = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.5)
-        raise UserError(unknown("backbone", plain, own + near) + "; any name of timm.list_models() is allowed too")
+        known = unknown("backbone", plain, own + near) + backbones.failures
+        raise UserError(f"{known}; any name of timm.list_models() is allowed too")
     return plain
 
 

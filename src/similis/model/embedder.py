@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from similis.model.backbone import Backbone
 from similis.model.initial import initialised
 from similis.model.pooling import Pooling
+from similis.sphere import unit, widen
 from similis.values import Preprocessing, UserError
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -85,8 +85,7 @@ class Embedder(nn.Module):
         vectors = features if self.norm is None else self.norm(features)
         vectors = vectors if self.head is None else self.head(vectors)
         # A cosine of half precision has three digits; neighbours are closer than that.
-        vectors = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
-        return functional.normalize(vectors, dim=1, eps=1e-12) if self.normalise else vectors
+        return unit(vectors) if self.normalise else widen(vectors)
 
     @torch.no_grad()
     def cacheable_features(self, images: Tensor) -> Tensor:

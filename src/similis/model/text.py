@@ -18,7 +18,7 @@ from torch import Tensor
 
 from similis.model.weights import read_weights, weights_hash
 from similis.registry import unknown
-from similis.values import DataError, MissingExtraError, UserError
+from similis.values import DataError, UserError, import_extra
 
 TEMPLATE = "a photo of a {}"
 Encoder = Callable[[list[str]], Tensor]
@@ -99,11 +99,7 @@ def similarity_of_names(
 
 def sentence_encoder(model: str) -> Encoder:
     """An encoder of sentence-transformers: a name on the Hub or the path of a folder."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError("sentence-transformers", "text") from error
-    network = SentenceTransformer(model, device="cpu")
+    network = import_extra("sentence_transformers").SentenceTransformer(model, device="cpu")
 
     def encode(texts: list[str]) -> Tensor:
         vectors: Tensor = network.encode(texts, convert_to_tensor=True, show_progress_bar=False)

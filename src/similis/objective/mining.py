@@ -1,38 +1,54 @@
-"""Mining among many processes: the tuples of one process on the joined batch, each at its anchor's owner."""
+"""Miners by name, their draws, and mining on many ranks: the tuples of the global batch, each at its anchor's rank."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from similis.objective.joining import Joint
-from similis.registry import miners
-from similis.values import Pairs, Triplets
+from similis.objective.context import Partition
+from similis.registry import LossEntry, miners
+from similis.values import Pairs, Triplets, UserError
 
 Found = Pairs | Triplets
+Miner = Callable[..., Found]
 
 
-def each_row(miner: Callable[..., Found]) -> bool:
+def miner(name: str) -> Miner:
+    """A miner by name: (similarity, positive, negative) -> pairs or triplets.
+
+    Example:
+        >>> import torch
+        >>> same = torch.tensor([[True, True, False], [True, True, False], [False, False, True]])
+        >>> miner("all_pairs")(torch.eye(3), same & ~torch.eye(3, dtype=torch.bool), ~same).counts().tuples
+        6
+    """
+    function: Miner = miners.get(name).function
+    return function
+
+
+def mines_single_rows(miner: Callable[..., Found]) -> bool:
     """Whether a miner is known to look at one row at a time; nothing is known of functions from outside."""
     return any(entry.function is miner and not entry.joint for entry in miners)
 
 
-def row_by_row(
-    mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Joint | None
+def mine_rows(
+    mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Partition | None
 ) -> Found:
     """What a miner of single rows finds for the anchors of this process; draws know the row's joined number."""
     numbered = joint is not None and "first" in inspect.signature(mine).parameters
     return mine(similarity, positive, negative, **({"first": joint.first} if joint and numbered else {}))
 
 
-def mined_jointly(
+def mine_jointly(
     mine: Callable[..., Found],
     similarity: Tensor,
     positive: Tensor,
     negative: Tensor,
-    joint: Joint | None,
+    joint: Partition | None,
 ) -> Found:
     """What a miner finds for the anchors of this process when it looks at those of all processes.
 
@@ -48,10 +64,10 @@ def mined_jointly(
     """
     if joint is None:
         return mine(similarity, positive, negative)
-    return own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
+    return select_own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
 
 
-def own_tuples(found: Found, joint: Joint) -> Found:
+def select_own_tuples(found: Found, joint: Partition) -> Found:
     """The tuples whose anchor is a row of this process, anchors numbered from its first row."""
 
     def own(anchors: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
@@ -61,3 +77,29 @@ def own_tuples(found: Found, joint: Joint) -> Found:
     if isinstance(found, Triplets):
         return Triplets(*own(*found))
     return Pairs(*own(found.positive_anchors, found.positives), *own(found.negative_anchors, found.negatives))
+
+
+def make_generator(seed: int, call: int, *more: int) -> torch.Generator:
+    """A generator for one call of a miner; all numbers are mixed, for torch looks at 32 bits of a seed only."""
+    mixed = np.random.SeedSequence([seed % 2**64, call, *more]).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0]))
+
+
+def requested_arguments(miner: Miner) -> list[str]:
+    """Which of ``generator`` and ``dim`` a miner has as an argument that nobody has set yet."""
+    known = inspect.signature(miner).parameters
+    return [
+        key for key in ("generator", "dim") if key in known and known[key].default in (None, inspect.Parameter.empty)
+    ]
+
+
+def resolve_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:
+    """The miner by name, refused if its tuples are not those that the loss takes."""
+    if miner is None or not isinstance(miner, str):
+        return miner
+    found = miners.get(miner)
+    if found.returns != entry.accepts:
+        fitting = [m.name for m in miners if m.returns == entry.accepts]
+        raise UserError(f"{entry.name} cannot use the miner {miner!r}; it can use: {', '.join(fitting) or 'none'}")
+    function: Miner = found.function
+    return function

@@ -6,15 +6,18 @@ generator of the processor, whatever device the matrix is on, so that they are t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from similis.values import Triplets
 
 INF = float("inf")
+STRIP = 2**20  # triplets looked at at a time
 
 
-def seeded(generator: torch.Generator | None) -> torch.Generator:
+def use_generator(generator: torch.Generator | None) -> torch.Generator:
     """The generator given, or a new one of seed 0: never the global state."""
     return torch.Generator().manual_seed(0) if generator is None else generator
 
@@ -25,10 +28,20 @@ def pair_list(mask: Tensor) -> tuple[Tensor, Tensor]:
     return rows, columns
 
 
-def expanded(anchors: Tensor, positives: Tensor, allowed: Tensor) -> Triplets:
-    """Every triplet of pair t, (anchors[t], positives[t]), with the columns of ``allowed`` (T, M)."""
-    pair, negatives = pair_list(allowed)
-    return Triplets(anchors[pair], positives[pair], negatives)
+def expand_triplets(positive: Tensor, allowed: Callable[[Tensor, Tensor], Tensor]) -> Triplets:
+    """Every triplet of a positive pair with the columns that it is allowed, sorted by anchor, positive, negative.
+
+    The pairs are looked at a strip at a time: memory follows the triplets that are found, not all that there are.
+
+    Args:
+        positive: (B, M), true for the positives of each row.
+        allowed: (t,) anchors and (t,) their positives -> (t, M), true for the negatives to take.
+    """
+    found, height = [], 1 + STRIP // max(1, positive.shape[1])
+    for anchors, positives in zip(*(torch.split(numbers, height) for numbers in pair_list(positive)), strict=True):
+        pair, negatives = pair_list(allowed(anchors, positives))
+        found.append((anchors[pair], positives[pair], negatives))
+    return Triplets(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
 def first_largest(values: Tensor, mask: Tensor) -> Tensor:
@@ -50,7 +63,7 @@ def first_below(values: Tensor, mask: Tensor, anchors: Tensor, bounds: Tensor) -
         bounds: (T,).
     """
     falling, order = torch.where(mask, -values, INF).sort(dim=1, stable=True)  # equal values: lowest column first
-    slots, real = slots_of(anchors, len(values))
+    slots, real = row_slots(anchors, len(values))
     asked = torch.full(slots.shape, INF, dtype=values.dtype, device=values.device)
     asked[real] = -bounds
     place = torch.searchsorted(falling, asked, right=True)[real]
@@ -72,7 +85,7 @@ def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator, first: in
         first: number of the first row among the rows of all processes.
     """
     sums = weights.double().cumsum(1)
-    slots, real = slots_of(anchors, len(weights))
+    slots, real = row_slots(anchors, len(weights))
     key = int(torch.randint(2**62, (1,), generator=generator))
     chance = uniform(key, torch.arange(first, first + len(weights)), slots.shape[1]).to(weights.device)
     if not slots.numel():
@@ -88,24 +101,24 @@ def uniform(key: int, rows: Tensor, width: int) -> Tensor:
 
     Whole numbers mixed by multiplying and shifting, as SplitMix64 does; products wrap around at 2^64.
     """
-    mixed = scrambled(scrambled(rows + key)[:, None] + torch.arange(width))
+    mixed = scramble(scramble(rows + key)[:, None] + torch.arange(width))
     return torch.bitwise_and(mixed, 2**53 - 1).double() / 2**53
 
 
-def scrambled(whole: Tensor) -> Tensor:
+def scramble(whole: Tensor) -> Tensor:
     """Whole numbers, each mapped to another that looks random; int64."""
     value = whole * -0x61C8864680B583EB
-    value = (value ^ shifted(value, 30)) * -0x40A7B892E31B1A47
-    value = (value ^ shifted(value, 27)) * -0x6B2FB644ECCEEE15
-    return value ^ shifted(value, 31)
+    value = (value ^ shift_right(value, 30)) * -0x40A7B892E31B1A47
+    value = (value ^ shift_right(value, 27)) * -0x6B2FB644ECCEEE15
+    return value ^ shift_right(value, 31)
 
 
-def shifted(whole: Tensor, bits: int) -> Tensor:
+def shift_right(whole: Tensor, bits: int) -> Tensor:
     """To the right with zeros from the left, also for negative numbers."""
     return torch.bitwise_and(whole >> bits, 2 ** (64 - bits) - 1)
 
 
-def slots_of(anchors: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+def row_slots(anchors: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """(B, n) numbers of the slots and which are taken, n the most entries that one row has in ``anchors``."""
     size = torch.bincount(anchors, minlength=rows)
     width = int(size.max()) if rows else 0

@@ -9,11 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from similis.retrieval.likeness import TILE, Similarity, as_gallery, comparable
+from similis.retrieval.match_ranks import RankedTile, ranked_tiles
 from similis.retrieval.members import excluded, members
 from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
-from similis.retrieval.ranks import RankedTile, ranked_tiles
+from similis.retrieval.similarity import TILE, Similarity, as_gallery, comparable
 from similis.values import Embedded, Neighbors, UserError
 
 UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed

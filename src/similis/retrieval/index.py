@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from similis.registry import unknown
-from similis.retrieval.likeness import Similarity, comparable
-from similis.values import DataError, MissingExtraError, Neighbors, UserError
+from similis.retrieval.similarity import Similarity, check_range, comparable
+from similis.values import DataError, Neighbors, UserError, import_extra
 
 Kind = Literal["flat", "ivf-pq", "hnsw"]
 KINDS = ("flat", "ivf-pq", "hnsw")
@@ -43,7 +43,7 @@ class Index:
 
     def save(self, path: str | Path) -> None:
         """Write the index; the file appears whole or not at all."""
-        faiss, target = _faiss(), Path(path)
+        faiss, target = import_extra("faiss"), Path(path)
         draft = target.with_name(f"{target.name}.{os.getpid()}.part")
         faiss.write_index(self.handle, str(draft))
         draft.replace(target)
@@ -81,7 +81,7 @@ def build_index(
         >>> index.search(torch.tensor([[0.0, 2.0, 0.1]]), 2).index.tolist()
         [[1, 2]]
     """
-    faiss = _faiss()
+    faiss = import_extra("faiss")
     rows = _array(comparable(vectors, similarity))
     count, dim = rows.shape
     if kind == "flat":
@@ -100,7 +100,7 @@ def build_index(
 
 def load_index(path: str | Path, *, similarity: Similarity = "cosine") -> Index:
     """Read an index that :meth:`Index.save` wrote. Open only files that you trust: faiss does not guard itself."""
-    faiss = _faiss()
+    faiss = import_extra("faiss")
     if not Path(path).is_file():
         raise DataError(f"no index at {path}; build one and save it there first")
     return Index(faiss.read_index(str(path)), similarity)
@@ -124,14 +124,4 @@ def _ivf_pq(faiss: ModuleType, rows: np.ndarray[Any, Any], lists: int, code_byte
 
 def _array(vectors: Tensor) -> np.ndarray[Any, Any]:
     """What faiss reads: contiguous float32 in memory."""
-    return np.ascontiguousarray(vectors.float().cpu().numpy())
-
-
-def _faiss() -> ModuleType:
-    """The module, or the name of the extra that brings it."""
-    try:
-        import faiss
-    except ImportError as missing:
-        raise MissingExtraError("faiss", "search") from missing
-    module: ModuleType = faiss
-    return module
+    return np.ascontiguousarray(check_range(vectors.float()).cpu().numpy())

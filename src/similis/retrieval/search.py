@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.retrieval.likeness import TILE, Similarity, as_gallery, comparable, similarities, tile_rows
 from similis.retrieval.members import Members, excluded
+from similis.retrieval.similarity import TILE, Similarity, as_gallery, comparable, similarities, tile_rows
 from similis.values import Neighbors, UserError
 
 NEVER = float("-inf")

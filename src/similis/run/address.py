@@ -13,16 +13,26 @@ from typing import Any
 import torch
 
 import similis
+from similis.data.sampling import samplers
+from similis.model.backbone import ZOO, backbones
+from similis.objective.loss import get_preset
+from similis.registry import losses, miners, regularisers
+from similis.run.parts import resolve_sampler
+from similis.run.source import source_hash
 from similis.run.spec import RunSpec
 from similis.values import UserError
 
-# Rooms whose code decides numbers; the command line and the pictures do not.
+# Raise it by hand in the change that changes a number of any run: every run then has a new address. The sources of
+# losses, miners, samplers and backbones are in the address already; this stands for all that they are built on.
+NUMERICS = 1
+
+# Packages whose code computes runs; the command line and the figures do not.
 ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")
 
 
 @cache
 def code_version() -> str:
-    """A hash over the source files that compute a run."""
+    """A hash over all source files that compute runs: a fact in the record of a run, not a part of its address."""
     root = Path(similis.__file__).parent
     digest = hashlib.sha256()
     for room in ROOMS:
@@ -34,14 +44,43 @@ def code_version() -> str:
 
 
 def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str:
-    """Where the result of a specification lives: the same inputs, the same place."""
+    """Where the result of a specification lives: the same inputs, the same place.
+
+    Args:
+        spec: of the run.
+        data_fingerprint: of the contents of its data and of their division.
+        files_fingerprint: see :func:`files_fingerprint`.
+    """
     parts = {
         "spec": json.loads(spec.model_dump_json()),
         "data": data_fingerprint,
         "files": files_fingerprint,
-        "code": code_version(),
+        "source": source_fingerprints(spec),
+        "numerics": NUMERICS,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def source_fingerprints(spec: RunSpec) -> dict[str, str]:
+    """Part -> hash of the source of what a specification names, plug-ins included."""
+    objective = spec.objective
+    preset = get_preset(losses.get(objective.loss), objective.preset)
+    miner = objective.miner or (preset.miner if preset else None)
+    found = {
+        "loss": source_hash(losses, objective.loss),
+        "sampler": source_hash(samplers, resolve_sampler(spec)),
+        "backbone": source_of_backbone(spec),
+    }
+    if miner is not None:
+        found["miner"] = source_hash(miners, miner)
+    if objective.language is not None:
+        found["language"] = source_hash(regularisers, "language")
+    return found
+
+
+def source_of_backbone(spec: RunSpec) -> str:
+    """Hash of the source of the network, or of the file that builds those of timm."""
+    return source_hash(backbones, spec.model.backbone if spec.model.backbone in backbones else ZOO)
 
 
 def files_fingerprint(spec: RunSpec) -> str:
@@ -63,9 +102,10 @@ def file_hash(name: str, what: str, otherwise: str) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Versions and machine, for the record; nothing of it enters the address but the code's version."""
+    """Versions and machine, for the record; nothing of it enters the address but ``NUMERICS``."""
     return {
         "similis": similis.__version__,
+        "numerics": NUMERICS,
         "code": code_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),

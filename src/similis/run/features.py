@@ -12,34 +12,34 @@ from torch import Tensor
 from similis.data.loader import Loader
 from similis.model.embedder import Embedder
 from similis.retrieval.embed import embed
-from similis.run.address import code_version
+from similis.run.address import NUMERICS, source_of_backbone
 from similis.run.machine import Machine
 from similis.run.parts import Source
-from similis.run.sharing import is_first, settle
+from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
-from similis.training.checkpoint import read_tensors, save_tensors
+from similis.training.tensors import cached_tensors
 
 
 def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSpec, machine: Machine) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""
-    path = machine.root / "features" / f"{feature_key(model, source, spec)}.safetensors"
+    key = feature_key(model, source, spec)
+
+    def compute() -> dict[str, Tensor]:
+        rows = torch.arange(len(source.manifest))
+        batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
+        return {"features": embed(model.eval().cacheable_features, batches, count=len(rows)).vectors}
+
     if not is_first(machine.communicator):
-        settle(machine.communicator)
-    if path.exists():
-        if is_first(machine.communicator):
-            settle(machine.communicator)
-        return read_tensors(path)[0]["features"]
-    rows = torch.arange(len(source.manifest))
-    found = embed(
-        model.eval().cacheable_features, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows)
-    )
-    save_tensors(path, {"features": found.vectors}, {"format": "similis-features-1"})
-    settle(machine.communicator)
-    return found.vectors
+        wait_for_all(machine.communicator)
+    path = machine.root / "features" / f"{key}.safetensors"
+    found = cached_tensors(path, compute, {"format": "similis-features-1", "contents": key})
+    if is_first(machine.communicator):
+        wait_for_all(machine.communicator)
+    return found["features"]
 
 
 def feature_key(model: Embedder, source: Source, spec: RunSpec) -> str:
-    """Hash of data, network, weights, pooling, preprocessing and code."""
+    """Hash of data, network with its source, weights, pooling, preprocessing and the version of the numbers."""
     parts = {
         "data": source.manifest.fingerprint(),
         "backbone": spec.model.backbone,
@@ -47,6 +47,7 @@ def feature_key(model: Embedder, source: Source, spec: RunSpec) -> str:
         "weights": model.weights_hash or f"seed {spec.seed}",
         "pooling": spec.model.pooling,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
-        "code": code_version(),
+        "source": source_of_backbone(spec),
+        "numerics": NUMERICS,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

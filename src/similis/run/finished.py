@@ -10,8 +10,8 @@ from similis.model.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.parts import build_model
 from similis.run.result import RunResult, read_result
-from similis.training.checkpoint import read_tensors
 from similis.training.folder import RunFolder
+from similis.training.tensors import load_model
 from similis.values import Preprocessing, UserError
 
 
@@ -30,7 +30,7 @@ def finished(path: Path) -> RunResult:
     if len(inside) == 1:
         return finished(path / inside[0])
     hint = f"; it holds the runs {', '.join(inside)}: name one of them" if inside else ""
-    raise UserError(f"{path} is no run folder (it has no result.json){hint}")
+    raise UserError(f"{path} is not the folder of a finished run (it has no result.json){hint}")
 
 
 def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder:
@@ -45,8 +45,7 @@ def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder
     """
     bare = result.spec.model_copy(update={"model": result.spec.model.model_copy(update={"weights": None})})
     model = build_model(bare, machine or Machine())
-    tensors, _ = read_tensors(RunFolder(result.folder).model)
-    model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
+    load_model(model, RunFolder(result.folder).model, f"{result.address}/model")
     model.backbone.preprocessing = preprocessing_of(result.facts)
     return model.eval()
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from similis.data.content import digest_of
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest, from_columns
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.model.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.search import search
@@ -19,7 +19,7 @@ from similis.run.finished import trained_model
 from similis.run.machine import Machine
 from similis.run.parts import images_for
 from similis.run.result import RunResult
-from similis.training.checkpoint import read_tensors, save_tensors
+from similis.training.tensors import cached_tensors
 from similis.values import Neighbors, UserError
 
 
@@ -46,14 +46,14 @@ def open_gallery(result: RunResult, machine: Machine, source: str | None = None)
     )
     model = trained_model(result, machine)
     path = result.folder / "galleries" / f"{manifest.fingerprint()[:24]}.safetensors"
-    if path.exists():
-        return Gallery(manifest, read_tensors(path)[0]["vectors"], model)
-    vectors = embedded(model, manifest, machine, result.spec.evaluation.batch_size)
-    save_tensors(path, {"vectors": vectors}, {"format": "similis-gallery-1", "data": manifest.fingerprint()})
-    return Gallery(manifest, vectors, model)
+    metadata = {"format": "similis-gallery-1", "contents": f"{result.address}/{manifest.fingerprint()}"}
+    kept = cached_tensors(
+        path, lambda: {"vectors": embed_gallery(model, manifest, machine, result.spec.evaluation.batch_size)}, metadata
+    )
+    return Gallery(manifest, kept["vectors"], model)
 
 
-def embedded(model: Embedder, manifest: Manifest, machine: Machine, batch_size: int) -> Tensor:
+def embed_gallery(model: Embedder, manifest: Manifest, machine: Machine, batch_size: int) -> Tensor:
     """Embeddings (N, D) of all images of a manifest, in its order."""
     loader: Loader = images_for(model, manifest, machine, policies=("eval",))
     rows = torch.arange(len(manifest))
@@ -74,17 +74,12 @@ def find(gallery: Gallery, picture: Path, k: int) -> Neighbors:
         raise UserError(f"there is no picture {picture}; give an image file")
     data = picture.read_bytes()
     alone = from_columns(picture.name, {"path": [picture.name], "label": [0], "class_name": ["query"], "bytes": [data]})
-    query = embedded(gallery.model, alone, Machine(cache_bytes=0), 1)
+    query = embed_gallery(gallery.model, alone, Machine(cache_bytes=0), 1)
     same = torch.tensor([0 if copied else -1 for copied in copies(gallery.manifest, data)])
     return search(query, gallery.vectors, k, groups=(torch.zeros(1, dtype=torch.int64), same))
 
 
 def copies(manifest: Manifest, data: bytes) -> list[bool]:
-    """Which images of a manifest are this very file: equal size first, then equal bytes."""
-    if not manifest.has("size"):
-        return [False] * len(manifest)
-    digest = hashlib.sha256(data).digest()
-    return [
-        size == len(data) and hashlib.sha256(manifest.read_bytes(row)).digest() == digest
-        for row, size in enumerate(manifest.values("size"))
-    ]
+    """Which images of a manifest are this very file."""
+    own = digest_of(data)
+    return [held == own for held in manifest.values("content")]

@@ -20,6 +20,7 @@ class Machine:
         workers: processes that load images; 0 loads them in this one.
         cache_bytes: memory for decoded images.
         data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
+        verify: hash every image again when the data are opened (see ``similis.data.content``).
         channels_last: memory format of images and weights, quicker on most processors.
         keep_memory: freed memory stays with this process (see ``similis.training.allocator``).
         communicator: the processes that share the run, each with its part of every batch; None for one.
@@ -31,6 +32,7 @@ class Machine:
     workers: int = 0
     cache_bytes: int = 2 * 2**30
     data_root: str | None = None
+    verify: bool = False
     channels_last: bool = True
     keep_memory: bool = True
     communicator: Communicator | None = None

@@ -13,18 +13,18 @@ from similis.data.examples import Data, FeatureData, image_data
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.noise import with_wrong_labels
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
 from similis.model.build import build_embedder
 from similis.model.embedder import Embedder
 from similis.model.text import load_similarity
-from similis.objective.composition import Combined, Objective, regulariser
-from similis.objective.memory import WithMemory
-from similis.objective.module import Loss, loss
-from similis.objective.nested import Nested
+from similis.objective.loss import Loss, loss
+from similis.objective.wrappers.combined import Combined, Objective, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
-from similis.retrieval.mining import Mined
+from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
 from similis.run.spec import RunSpec
 from similis.values import UserError
@@ -62,7 +62,7 @@ class Parts:
 def open_source(spec: RunSpec, machine: Machine) -> Source:
     """Open the data and divide its classes."""
     data = spec.data
-    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts)
+    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts, verify=machine.verify)
     split = split_data(
         manifest,
         protocol=data.protocol,
@@ -162,7 +162,7 @@ def base_loss(objective: nn.Module) -> Loss:
     return inner
 
 
-def sampler_of(spec: RunSpec) -> str:
+def resolve_sampler(spec: RunSpec) -> str:
     """The name of the sampler that makes the batches: the one asked for, or the loss's own."""
     return spec.training.sampler or losses.get(spec.objective.loss).sampler
 
@@ -179,7 +179,7 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
             has collapsed), the epoch has random batches.
     """
     t = spec.training
-    name = sampler_of(spec)
+    name = resolve_sampler(spec)
     labels = source.manifest.labels[rows]
     if name == "mined" and table is None:
         raise UserError("the sampler mined makes its batches from a mined table; mine the rows first")

@@ -11,9 +11,10 @@ from typing import Any
 from torch import Tensor
 
 from similis.run.spec import RunSpec, parse_spec
-from similis.training.checkpoint import read_tensors
+from similis.training.files import damaged
 from similis.training.folder import RunFolder
-from similis.values import DataError
+from similis.training.tensors import read_tensors
+from similis.values import UserError
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class RunResult:
     """What a finished run says.
 
     Attributes:
-        address: hash of specification, data and code.
+        address: hash of all that decides the numbers, see :mod:`similis.run.address`.
         folder: where its files are.
         spec: the specification.
         epochs: length that was chosen (by validation, or all of them).
@@ -32,7 +33,7 @@ class RunResult:
         test: means on the test classes; empty if the split stayed closed.
         whole: clustering and collapse figures on the test classes.
         excluded: test queries without any match, in no mean.
-        facts: data and split fingerprints, weights hash, code version, preprocessing.
+        facts: data and split fingerprints, weights hash, versions of numbers and code, preprocessing.
         cost: seconds of offline mining, where the run mines; like every time, it differs from call to call.
     """
 
@@ -52,8 +53,15 @@ class RunResult:
 
     def scores(self) -> dict[str, Tensor]:
         """Per-query values of the test classes, with ``labels`` and ``ids``; empty if the split stayed closed."""
-        path = self.folder / "scores.safetensors"
-        return read_tensors(path)[0] if path.exists() else {}
+        return self.tensors("scores") if self.test else {}
+
+    def embeddings(self) -> dict[str, Tensor]:
+        """Vectors of the test images, with ``labels`` and ``ids``; empty if the split stayed closed."""
+        return self.tensors("embeddings") if self.test else {}
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """A file of tensors in the run folder."""
+        return read_tensors(self.folder / f"{name}.safetensors", f"{self.address}/{name}")[0]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the folder, which may move."""
@@ -64,14 +72,22 @@ class RunResult:
         return plain
 
 
-def read_result(folder: RunFolder) -> RunResult | None:
-    """The result in a run folder; None if the run is not done."""
+def read_result(folder: RunFolder, address: str | None = None) -> RunResult | None:
+    """The result in a run folder; None if the run is not done.
+
+    Args:
+        folder: of the run.
+        address: that it must be of; None for any.
+    """
     values = folder.read("result.json")
     if values is None:
         return None
     try:
         values["spec"] = parse_spec(values["spec"])
         values["history"] = tuple(values["history"])
-        return RunResult(folder=folder.path, **values)
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{folder.result} is not a result of this version ({error}); remove it to run again") from error
+        result = RunResult(folder=folder.path, **values)
+    except (KeyError, TypeError, UserError) as error:
+        raise damaged(folder.result, f"not a result of this version: {error}") from error
+    if address not in (None, result.address):
+        raise damaged(folder.result, f"it is the result of run {result.address}")
+    return result

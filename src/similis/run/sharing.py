@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from similis.training.files import writing
 from similis.training.folder import RunFolder
 from similis.values import Communicator
 
@@ -54,13 +55,16 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
     except ImportError:  # a system without such locks
         yield
         return
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with (folder.path / ".lock").open("a") as held:
-        fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
+    with writing(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        held = (folder.path / ".lock").open("a")
+    with held:
+        with writing(folder.path):
+            fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
         yield
 
 
-def settle(communicator: Communicator | None) -> None:
+def wait_for_all(communicator: Communicator | None) -> None:
     """Wait until every process has come here: what the first one wrote can be read."""
     if communicator is not None:
         communicator.barrier()

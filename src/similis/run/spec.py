@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from similis.registry import unknown
+from similis.training.files import in_one_line
 from similis.values import UserError
 
 
@@ -178,10 +179,10 @@ def parse_spec(values: Mapping[str, Any]) -> RunSpec:
     try:
         return RunSpec.model_validate(values)
     except ValidationError as error:
-        raise UserError("; ".join(explained(item) for item in error.errors())) from None
+        raise UserError("; ".join(explain_validation(item) for item in error.errors())) from None
 
 
-def explained(item: Mapping[str, Any]) -> str:
+def explain_validation(item: Mapping[str, Any]) -> str:
     """One sentence about one wrong value."""
     place = [str(key) for key in item["loc"]]
     if item["type"] == "extra_forbidden":
@@ -202,7 +203,7 @@ def read_spec(path: Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
 
     Example: ``read_spec(Path("run.yaml"), {"objective.options.margin_cos": 0.2})``.
     """
-    return parse_spec(changed(file_values(path), changes or {}))
+    return parse_spec(replace_values(file_values(path), changes or {}))
 
 
 def file_values(
@@ -219,14 +220,14 @@ def file_values(
         raise UserError(f"there is no file {path}; {begin}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
+        raise UserError(f"{path} is not YAML ({in_one_line(error)}); {begin}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path} holds {type(values).__name__}; it should be a mapping with {keys}")
     return values
 
 
-def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def replace_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Nested values with others at dotted keys; the values given stay as they are."""
     out: dict[str, Any] = json.loads(json.dumps(values))
     for dotted, value in changes.items():

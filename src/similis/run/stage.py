@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -13,24 +14,27 @@ from similis.data.samplers.mined import mined_batches
 from similis.data.sampling import shard
 from similis.model.embedder import Embedder
 from similis.objective.sharding import shard as divide_classes
-from similis.retrieval.mining import Mined
-from similis.run.keeper import Keeper, chosen_path
+from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine, Watch
-from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, sampler_of
-from similis.run.sharing import is_first, settle
+from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, resolve_sampler
+from similis.run.recorder import Keeper, chosen_contents, chosen_path
+from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
 from similis.training.average import MovingAverage
-from similis.training.checkpoint import load_checkpoint, read_tensors
+from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
 from similis.training.events import Events
+from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
+from similis.training.gradient_averaging import check_batch_norm
 from similis.training.gradient_cache import check_independent
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.processes import check_joinable
 from similis.training.schedules import Schedule
+from similis.training.tensors import load_model, read_tensors
 from similis.values import Batch, Communicator
 
 Validate = Callable[[nn.Module], float]
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -50,7 +54,12 @@ class Stage:
     divide: bool = False  # class vectors over the processes
     streamed: bool = False  # rows of a batch passed round and never gathered
 
-    def shared_as(self, machine: Machine) -> Stage:
+    @property
+    def contents(self) -> str:
+        """What its checkpoints say they hold: another run's, or another stage's, are not mistaken for them."""
+        return f"{self.folder.path.name}/{self.name}"
+
+    def share_with(self, machine: Machine) -> Stage:
         """The same, shared by the machine's processes in its way."""
         return replace(
             self, communicator=machine.communicator, divide=machine.divide_classes, streamed=machine.pass_rows
@@ -70,17 +79,19 @@ class Selection:
 def run_stage(stage: Stage) -> Selection:
     """Train, or go on training; the chosen weights are in the folder afterwards."""
     task = build_task(stage)
-    check_joinable(task.model.train(), stage.communicator)
+    check_batch_norm(task.model.train(), stage.communicator)
     if task.chunk is not None:
         check_independent(task.model.train())
-    checkpoint = stage.folder.checkpoint(stage.name)
     progress = Progress()
     notes: dict[str, Any] = {"history": [], "best": None, "best_epoch": 0, "mining_seconds": 0.0}
-    if checkpoint.exists():
-        progress, notes = load_checkpoint(checkpoint, task)
+    kept = usable_checkpoint(stage)
+    if kept is not None:
+        restore(task, kept)
+        progress, notes = kept.progress, kept.notes
     stage.folder.forget_after(stage.name, progress.step, progress.epoch)
     stage.watch.begins(stage.name, stage.epochs, task.total_steps, progress.step)
-    keeper = Keeper(stage, task, notes)
+    last = stage.folder.checkpoint(stage.name)
+    keeper = Keeper(stage, task, notes, sound=kept is not None and kept.path == last)
     if not keeper.over(progress):
         events = Events(stage.folder.path / "events" / stage.name) if is_first(stage.communicator) else nullcontext()
         with events as keeper.events:
@@ -88,19 +99,34 @@ def run_stage(stage: Stage) -> Selection:
                 task,
                 batches_of(stage, task),
                 progress,
-                before_epoch=keeper.mined if sampler_of(stage.spec) == "mined" else None,
+                before_epoch=keeper.mined if resolve_sampler(stage.spec) == "mined" else None,
                 after_step=keeper.stepped,
                 after_epoch=keeper.validated,
                 epochs=stage.epochs,
             )
-    settle(stage.communicator)
+    wait_for_all(stage.communicator)
     return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]), notes["mining_seconds"])
+
+
+def usable_checkpoint(stage: Stage) -> Checkpoint | None:
+    """The last sound checkpoint of a stage, if the weights that it calls the best are still there."""
+    kept = last_checkpoint(stage.folder.checkpoint(stage.name), stage.contents)
+    if kept is None or not kept.notes["best_epoch"]:
+        return kept
+    try:
+        contents = chosen_contents(stage.folder, stage.name)
+        _, described = read_tensors(chosen_path(stage.folder, stage.name), contents)
+    except DamagedError as error:
+        logger.warning("%s begins again, because its best weights are lost: %s", stage.name, error)
+        return None
+    epoch = int(described["epoch"])
+    # weights of a later epoch than the checkpoint's will be made again before anything asks for them
+    return kept if epoch == kept.notes["best_epoch"] or epoch > kept.progress.epoch else None
 
 
 def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
     """Put the weights that a stage chose into the model."""
-    tensors, _ = read_tensors(chosen_path(folder, stage))
-    model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
+    load_model(model, chosen_path(folder, stage), chosen_contents(folder, stage))
 
 
 def build_task(stage: Stage) -> Task:
@@ -137,7 +163,7 @@ def build_task(stage: Stage) -> Task:
 
 def steps_of(stage: Stage) -> int:
     """Batches of an epoch; those of mined tuples are counted before anything is mined."""
-    if sampler_of(stage.spec) == "mined":
+    if resolve_sampler(stage.spec) == "mined":
         return mined_batches(len(stage.rows), stage.spec.training.batch_size)
     return len(epoch_batches(stage.spec, stage.source, stage.rows, 0))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from similis.engine.group import group_of_environment
+from similis.engine.process_group import group_of_environment
+from similis.run.distributed import run_here
 from similis.run.machine import Machine
-from similis.run.ranks import run_here
 from similis.run.spec import read_spec
 
 

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from similis.sklearn.checks import checked_labels, checked_new, checked_table, checked_tuples, checked_weights, sizes_of
-from similis.sklearn.features import Features, moments, typical_distance
-from similis.sklearn.fitting import Learned, Rows, Settings, learn, learn_tuples
-from similis.sklearn.groups import grouped
-from similis.sklearn.kernels import checked_kernel, with_landmarks
-from similis.sklearn.matrix import Array
-from similis.sklearn.minibatches import Plan
-from similis.sklearn.objectives import known_objective
-from similis.sklearn.parts import part
-from similis.sklearn.problem import dense
-from similis.sklearn.start import first_map
+from similis.sklearn.features import (
+    MOST,
+    Features,
+    check_kernel,
+    check_range,
+    first_map,
+    kernel_features,
+    moments,
+    typical_distance,
+)
+from similis.sklearn.learning import Parameters, Rows, check_options, learn, learn_tuples
+from similis.sklearn.matrix import Array, IntArray
+from similis.sklearn.problem import Groups, group_rows, to_dense
+from similis.sklearn.solvers import Solution
 from similis.values import UserError
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-else:
-    base = part("sklearn.base")
-    BaseEstimator, TransformerMixin = base.BaseEstimator, base.TransformerMixin
-    ClassNamePrefixFeaturesOutMixin = base.ClassNamePrefixFeaturesOutMixin
 
 SAMPLE = 1000  # rows that tell the unit, the centre of kernel features and the first directions of a large table
 KERNEL_COMPONENTS = 32
+ACCEPTED = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
-class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, Parameters):  # type: ignore[misc]
     r"""A linear (or kernel) map whose Euclidean distance means "similar", learned from a table.
 
     .. math::
@@ -77,49 +80,6 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         True
     """
 
-    def __init__(
-        self,
-        objective: str = "nca",
-        *,
-        objective_options: dict[str, Any] | None = None,
-        n_components: int | None = None,
-        init: Any = "auto",
-        standardise: bool = True,
-        regulariser: str = "trace",
-        regularisation: float = 0.3,
-        kernel: str = "linear",
-        gamma: float | None = None,
-        degree: int = 2,
-        coef0: float = 1.0,
-        n_landmarks: int = 500,
-        solver: str = "auto",
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        batch_size: int = 1024,
-        epochs: int = 20,
-        learning_rate: float = 0.02,
-        random_state: Any = None,
-    ) -> None:
-        self.objective = objective
-        self.objective_options = objective_options
-        self.n_components = n_components
-        self.init = init
-        self.standardise = standardise
-        self.regulariser = regulariser
-        self.regularisation = regularisation
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricLearner:
         """Learn from labels.
 
@@ -128,51 +88,52 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             y: class of each row, numbers or words.
             sample_weight: how much each row counts, as an anchor and as a neighbour; 0 leaves it out.
         """
-        X, y = checked_table(self, X, y)
-        weights = checked_weights(sample_weight, X)
-        self.classes_, labels = checked_labels(y, weights)
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **ACCEPTED)
+        weights = check_weights(sample_weight, X)
+        try:
+            check_classification_targets(y)
+            self.classes_, labels = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise UserError("y mixes numbers, words or missing labels; pass labels of one kind") from error
         kept = np.flatnonzero(weights > 0)
+        _, numbers = np.unique(labels[kept], return_inverse=True)
+        if numbers.max() < 1:
+            raise UserError("the rows have one class only; a metric is learned from two classes or more")
         seed, generator = self._draws()
-        features, sample = self._features(X, kept, weights, seed, generator)
-        ordered = grouped(labels[sample])
-        start = self._start(features, X, sample[ordered.order], ordered, generator)
-
-        def at(index: Any) -> Any:
-            return features.of(X[kept[index]])
-
-        _, own = np.unique(labels[kept], return_inverse=True)
-        rows = Rows(at, own.astype(np.int64), weights[kept])
-        return self._finish(features, learn(rows, start, self._settings(seed, start)))
+        features, sample = self._fit_features(X, kept, weights, seed, generator)
+        groups = group_rows(labels[sample])
+        start = self._first_map(features.transform(X[sample[groups.order]]), features, groups, generator)
+        rows = Rows(lambda index: features.transform(X[kept[index]]), numbers, weights[kept])
+        return self._finish(features, learn(rows, start, self, seed))
 
     def fit_pairs(self, pairs: Any, y: Any, sample_weight: Any = None) -> MetricLearner:
         """Learn from pairs (n, 2, D) and y (n,): 1 for similar, -1 for dissimilar pairs.
 
         The objective must be ``constraints`` or a registered loss that takes pairs, ``contrastive`` say.
         """
-        tuples, similar, weights = checked_tuples(pairs, 2, y, sample_weight)
-        return self._fit_tuples(tuples, similar, weights)
+        tuples, signs = check_tuples(pairs, "pairs", (2, None)), np.asarray(y)
+        if signs.shape != (len(tuples),) or not np.isin(signs, (-1, 1)).all():
+            raise UserError("y of pairs must be 1 (similar) or -1 (dissimilar), one for each pair")
+        return self._fit_tuples(tuples, signs == 1, sample_weight)
 
     def fit_triplets(self, triplets: Any, sample_weight: Any = None) -> MetricLearner:
         """Learn from triplets (n, 3, D): the first row is nearer to the second than to the third.
 
         The objective must be ``constraints`` or a registered loss that takes triplets, ``triplet`` say.
         """
-        tuples, _, weights = checked_tuples(triplets, 3, None, sample_weight)
-        return self._fit_tuples(tuples, None, weights)
+        return self._fit_tuples(check_tuples(triplets, "triplets", (3, None)), None, sample_weight)
 
     def transform(self, X: Any) -> Array:
         """Rows under the map, (n, r): Euclidean distance between them is the learned distance."""
-        X = checked_new(self, X)
-        return self._mapped(X).astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=False)
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **ACCEPTED)
+        return self._map(X)
 
     def pair_distance(self, pairs: Any) -> Array:
         """Learned distance (not squared) of each pair (n, 2, D), or of kernel rows (n, 2, m): (n,)."""
-        part("sklearn.utils.validation").check_is_fitted(self)
-        given = np.asarray(pairs, dtype=np.float64)
-        if given.ndim != 3 or given.shape[1] != 2 or given.shape[2] != self.n_features_in_:
-            raise UserError(f"pairs have shape {given.shape}; pass (n, 2, {self.n_features_in_})")
-        distance: Array = np.linalg.norm(self._mapped(given[:, 0]) - self._mapped(given[:, 1]), axis=1)
-        return distance
+        check_is_fitted(self)
+        given = check_tuples(pairs, "pairs", (2, self.n_features_in_))
+        return np.asarray(np.linalg.norm(self._map(given[:, 0]) - self._map(given[:, 1]), axis=1))
 
     def importances_by_name(self) -> dict[str, float]:
         """Share of each column in the metric, largest first; see ``importances_``."""
@@ -185,8 +146,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def metric_(self) -> Array:
         """The matrix A = G^T G, on the raw columns or, with a kernel, on kernel columns."""
-        made: Array = self.components_.T @ self.components_
-        return made
+        return np.asarray(self.components_.T @ self.components_)
 
     @property
     def importances_(self) -> Array:
@@ -194,12 +154,10 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Redundant columns share what they have in common. A kernel mixes columns: then there are no shares.
         """
-        if self._features_.kernel is not None:
+        if self._features_.kernel != "linear":
             raise AttributeError("a kernel metric has no importances of columns; use sklearn.inspection instead")
         each = np.square(self.components_).sum(0) * self.variances_
-        total = float(each.sum())
-        made: Array = each / total if total > 0 else each
-        return made
+        return np.asarray(each / (each.sum() or 1.0))
 
     @property
     def _n_features_out(self) -> int:
@@ -213,70 +171,93 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
     def _draws(self) -> tuple[int, np.random.Generator]:
-        seed = int(part("sklearn.utils").check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return seed, np.random.default_rng(seed)
 
-    def _features(
-        self, X: Any, kept: Any, weights: Array, seed: int, generator: np.random.Generator
-    ) -> tuple[Features, Any]:
+    def _fit_features(
+        self, X: Any, kept: IntArray, weights: Array, seed: int, generator: np.random.Generator
+    ) -> tuple[Features, IntArray]:
         """Features, and the row numbers of a sample that is small enough for all pairs."""
-        known_objective(self.objective)
+        check_options(self)  # before anything is computed
+        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        check_range(X)
         sample = kept if len(kept) <= SAMPLE else np.sort(generator.permutation(kept)[:SAMPLE])
-        kernel = checked_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
-        if kernel is not None and kernel.name == "precomputed":
-            mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-        else:
-            mean, scale = moments(X, weights, self.standardise)
-        self.variances_ = np.square(moments(X, weights, True)[1])
-        raw = Features(mean, scale, kernel)
-        centre = None
-        if kernel is not None:
-            pool = raw.scaled(X if kernel.name == "precomputed" else X[kept[: max(SAMPLE, self.n_landmarks) * 10]])
-            kernel = with_landmarks(kernel, pool, self.n_landmarks, seed)
-            centre = np.asarray((kernel.columns(raw.scaled(X[sample])) @ kernel.basis).mean(0))
-            raw = Features(mean, scale, kernel, centre)
-        return Features(mean, scale, kernel, centre, typical_distance(dense(raw.of(X[sample])))), sample
+        mean, self.variances_ = moments(X, weights)
+        scale = np.sqrt(np.where(self.variances_ > 0, self.variances_, 1.0)) if self.standardise else np.ones_like(mean)
+        features = Features(np.zeros_like(mean) if issparse(X) else mean, 1.0 / scale)
+        if self.kernel != "linear":
+            chosen = kept
+            if len(kept) > self.n_landmarks:
+                chosen = kept[check_random_state(seed).permutation(len(kept))[: self.n_landmarks]]
+            options = {"gamma": 1.0, "degree": self.degree, "coef0": self.coef0}
+            if self.kernel == "rbf":
+                options = {"gamma": 1.0 / X.shape[1] if self.gamma is None else self.gamma}
+            features = kernel_features(self.kernel, options, features, X, chosen)
+            features = replace(features, mean=features.columns(X[sample]).mean(0))
+        unit = typical_distance(to_dense(features.transform(X[sample])))
+        return replace(features, basis=features.basis / unit), sample
 
-    def _start(self, features: Features, X: Any, sample: Any, groups: Any, generator: Any) -> Array:
-        rows = features.of(X[sample])
-        components = sizes_of(self.n_components, rows.shape[1], None if features.kernel is None else KERNEL_COMPONENTS)
-        if isinstance(self.init, str):
-            return first_map(self.init, rows, groups, components, generator)
-        given = np.asarray(self.init, dtype=np.float64)
-        if features.kernel is not None or given.ndim != 2 or given.shape[1] != rows.shape[1]:
-            raise UserError(f"init has shape {given.shape}; pass (r, {rows.shape[1]}), or a name with a kernel")
-        return features.unfolded(given)
+    def _first_map(self, rows: Any, features: Features, groups: Groups | None, generator: np.random.Generator) -> Array:
+        width = rows.shape[1]
+        if not isinstance(self.init, str):
+            given = check_array(self.init, dtype=np.float64, input_name="init")
+            if features.kernel != "linear" or given.shape[1] != width:
+                raise UserError(f"init has shape {given.shape}; pass (r, {width}), or a name with a kernel")
+            return np.asarray(given / features.basis)
+        components = self.n_components
+        if components is None:
+            components = width if features.kernel == "linear" else min(width, KERNEL_COMPONENTS)
+        if not 1 <= components <= width:
+            raise UserError(f"n_components is {components}; use 1 to {width}, the number of columns")
+        return first_map(self.init, rows, groups, int(components), generator)
 
-    def _settings(self, seed: int, start: Array) -> Settings:
-        plan = Plan(self.batch_size, self.epochs, self.learning_rate)
-        weight = self.regularisation / start.shape[1]
-        options = dict(self.objective_options or {})
-        return Settings(
-            self.objective, options, self.regulariser, weight, self.solver, self.max_iter, self.tol, plan, seed
-        )  # fmt: skip
-
-    def _fit_tuples(self, tuples: Array, similar: Any, weights: Array) -> MetricLearner:
+    def _fit_tuples(self, tuples: Array, similar: Any, sample_weight: Any) -> MetricLearner:
         if self.kernel == "precomputed":
             raise UserError("pairs and triplets carry rows, not kernel values; use another kernel")
+        weights = check_weights(sample_weight, tuples)
         stacked = tuples.reshape(-1, tuples.shape[2])
         self.n_features_in_ = tuples.shape[2]
         seed, generator = self._draws()
-        every = np.arange(len(stacked))
-        features, sample = self._features(stacked, every, np.ones(len(stacked)), seed, generator)
-        start = self._start(features, stacked, sample, None, generator)
-        rows = features.of(stacked).reshape(len(tuples), tuples.shape[1], -1)
-        return self._finish(features, learn_tuples(rows, similar, weights, start, self._settings(seed, start)))
+        features, sample = self._fit_features(stacked, np.arange(len(stacked)), np.ones(len(stacked)), seed, generator)
+        start = self._first_map(features.transform(stacked[sample]), features, None, generator)
+        rows = features.transform(stacked).reshape(len(tuples), tuples.shape[1], -1)
+        return self._finish(features, learn_tuples(rows, similar, weights, start=start, parameters=self, seed=seed))
 
-    def _finish(self, features: Features, learned: Learned) -> MetricLearner:
-        self.components_, self.offset_ = features.folded(learned.components)
-        self.value_, self.n_iter_, self.converged_ = learned.value, learned.steps, learned.converged
-        self.unit_ = learned.sphere
+    def _finish(self, features: Features, found: Solution) -> MetricLearner:
+        if not np.isfinite(found.value + found.point.sum()):
+            raise UserError(f"the objective became {found.value}; lower learning_rate, or pass a smaller init")
+        self.components_ = features.fold(found.point)
+        self.offset_ = self.components_ @ features.mean
+        self.value_, self.n_iter_, self.converged_ = found.value, max(1, found.steps), found.converged
+        self.unit_ = found.sphere
         self._features_ = features
         return self
 
-    def _mapped(self, rows: Any) -> Array:
-        z = np.asarray(self._features_.columns(rows) @ self.components_.T - self.offset_)
-        if not self.unit_:
-            return z
+    @np.errstate(over="ignore", invalid="ignore")
+    def _map(self, rows: Any) -> Array:
+        columns, dtype = self._features_.columns(rows), rows.dtype
+        if issparse(columns):
+            z = columns @ self.components_.T - self.offset_
+        else:  # centred first: a large mean would drown what differs
+            z = (columns - self._features_.mean) @ self.components_.T
         norms = np.linalg.norm(z, axis=1, keepdims=True)
-        return np.asarray(z / np.maximum(norms, 1e-12))
+        if not (norms <= np.finfo(dtype).max).all():
+            raise UserError(f"rows are too large for this metric in {dtype}; rescale them as those of fit")
+        return np.asarray(z / np.maximum(norms, 1e-12) if self.unit_ else z).astype(dtype, copy=False)
+
+
+def check_weights(weights: Any, rows: Any) -> Array:
+    """Finite weights (n,); ones for None."""
+    checked: Array = _check_sample_weight(weights, rows, dtype=np.float64)
+    if not checked.any() or not ((checked >= 0) & (checked <= MOST)).all():
+        raise UserError(f"sample_weight must hold numbers from 0 to {MOST:g}, not all 0; use 0 to leave a row out")
+    return checked
+
+
+def check_tuples(tuples: Any, name: str, shape: tuple[int, int | None]) -> Array:
+    """Finite tuples of rows (n, 2 or 3, D)."""
+    checked: Array = check_array(tuples, dtype=np.float64, allow_nd=True, ensure_2d=False, input_name=name)
+    width, columns = shape
+    if checked.ndim != 3 or checked.shape[1] != width or columns not in (None, checked.shape[2]):
+        raise UserError(f"{name} have shape {checked.shape}; pass (n, {width}, {columns or 'D'})")
+    return checked

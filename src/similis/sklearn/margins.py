@@ -1,17 +1,129 @@
-"""Objectives with hinges: LMNN, and constraints on pairs and on triplets."""
+"""Objectives with hinges: LMNN, and constraints on pairs and triplets."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.sklearn.groups import Groups
-from similis.sklearn.matrix import Array
+from similis.sklearn.matrix import Array, IntArray, Penalty, squared_distances
+from similis.sklearn.problem import Evaluation, Groups, Problem, apply_laplacian, to_dense
 from similis.values import UserError
 
 
+def lmnn(rows: Any, groups: Groups, *, mu: float = 0.5, neighbors: int = 3, smooth: float = 1e-3) -> Evaluation:
+    r"""Large margin nearest neighbours: targets are near, rows of other classes a margin farther; convex in A.
+
+    .. math::
+        (1 - \mu) \sum_{i, j \in T_i} w_i d_{ij} + \mu \sum_{i, j \in T_i} \sum_{l : y_l \ne y_i} w_i w_l
+        [1 + d_{ij} - d_{il}]_+
+
+    Targets T_i are the nearest ``neighbors`` of the class before learning, which makes the objective convex. On
+    minibatches they are the nearest within the batch. ``smooth`` is the width of the hinge's rounded corner.
+
+    Reference: Weinberger, Saul: Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
+
+    Example:
+        >>> from similis.sklearn.problem import group_rows
+        >>> z = np.array([[0.0], [2.0], [1.0]])
+        >>> lmnn(z, group_rows(np.array([0, 0, 1])), neighbors=1, smooth=0.0)(z, z)[0]
+        8.0
+    """
+    if neighbors < 1 or not 0 <= mu <= 1:
+        raise UserError(f"lmnn got neighbors={neighbors}, mu={mu}; neighbors is 1 or more, mu lies in [0, 1]")
+    targets, weights = target_neighbours(to_dense(rows), groups, neighbors), groups.weights
+
+    def evaluate(z: Array, y: Array) -> tuple[float, Array]:
+        distances = squared_distances(z)
+        near = np.take_along_axis(distances, targets, axis=1)
+        limits = np.where(targets >= 0, 1.0 + near, -np.inf)
+        pulls = (1 - mu) * np.where(targets >= 0, weights[:, None], 0.0)
+        for block in groups.blocks():
+            distances[block, block] = np.inf
+        row, column = np.nonzero(distances < limits.max(1)[:, None])  # few pairs are active: the rest stays untouched
+        push, slope = hinge(limits[row] - distances[row, column][:, None], smooth)
+        both = mu * (weights[row] * weights[column])[:, None]
+        value = float((pulls * near).sum() + (both * push).sum())
+        pushes = both * slope
+        pulls += np.stack([np.bincount(row, one, minlength=len(z)) for one in pushes.T], axis=1)
+        pair = np.zeros_like(distances)
+        pair[row, column] = -pushes.sum(1)
+        np.add.at(pair, (np.arange(len(z))[:, None], targets), pulls)
+        return value, apply_laplacian(pair + pair.T, y)
+
+    return evaluate
+
+
+def target_neighbours(rows: Array, groups: Groups, neighbors: int) -> IntArray:
+    """Numbers (n, k) of the nearest rows of the own class, self left out; -1 where a class is too small."""
+    found = np.full((len(rows), neighbors), -1, dtype=np.int64)
+    for block in groups.blocks():
+        own = squared_distances(rows[block])
+        np.fill_diagonal(own, np.inf)
+        number = min(neighbors, len(own) - 1)
+        found[block, :number] = np.argsort(own, axis=1, kind="stable")[:, :number] + block.start
+    return found
+
+
+def constraints(
+    _rows: Any, groups: Groups, *, upper: float = 1.0, lower: float = 4.0, margin: float = 1.0, smooth: float = 1e-3
+) -> Evaluation:
+    """Pairs of one class nearer than ``upper``, others farther than ``lower`` (:func:`pair_hinges`); convex in A.
+
+    Every unordered pair counts once. ``margin`` is for triplets, see :func:`tuple_problem`.
+
+    Reference: Xing, Ng, Jordan, Russell, NIPS 2002; Schultz, Joachims, NIPS 2003.
+    """
+    del margin
+    similar = np.zeros((len(groups.order), len(groups.order)), dtype=bool)
+    for block in groups.blocks():
+        similar[block, block] = True
+    both = np.outer(groups.weights, groups.weights)
+    np.fill_diagonal(both, 0.0)
+
+    def evaluate(z: Array, y: Array) -> tuple[float, Array]:
+        value, slope = pair_hinges(squared_distances(z), similar, upper, lower, smooth)
+        return 0.5 * float(np.vdot(both, value)), apply_laplacian(both * slope, y)
+
+    return evaluate
+
+
+def tuple_problem(tuples: Array, similar: Any, weights: Array, options: Mapping[str, Any], penalty: Penalty) -> Problem:
+    r"""Constraints on given pairs (n, 2, D) with ``similar`` (n,), or on triplets (n, 3, D).
+
+    Pairs have the hinges of :func:`pair_hinges`; a triplet (i, j, k) has :math:`[d_{ij} - d_{ik} + m]_+`.
+    The rows of the problem are differences, each a pair of its own, so that the Laplacian is diagonal.
+    """
+    first = tuples[:, 0] - tuples[:, 1]
+    rows = first if similar is not None else np.vstack([first, tuples[:, 0] - tuples[:, 2]])
+    smooth = options["smooth"]
+
+    def evaluate(z: Array, y: Array) -> tuple[float, Array]:
+        distances = np.einsum("nr,nr->n", z, z)
+        if similar is not None:
+            value, slope = pair_hinges(distances, similar, options["upper"], options["lower"], smooth)
+            slope = weights * slope
+        else:
+            near, far = np.split(distances, 2)
+            value, slope = hinge(near - far + options["margin"], smooth)
+            slope = np.concatenate([weights * slope, -weights * slope])
+        return float((weights * value).sum()), slope[:, None] * y
+
+    return Problem(rows, evaluate, 1.0 / float(weights.sum()), penalty)
+
+
+def pair_hinges(
+    distances: Array, similar: NDArray[np.bool_], upper: float, lower: float, smooth: float = 0.0
+) -> tuple[Array, Array]:
+    """[d - u]_+ of similar and [l - d]_+ of other pairs, by squared distance, and the derivatives by d."""
+    value, slope = hinge(np.where(similar, distances - upper, lower - distances), smooth)
+    return value, np.where(similar, slope, -slope)
+
+
 def hinge(excess: Array, smooth: float = 0.0) -> tuple[Array, Array]:
-    r""":math:`[z]_+` and its derivative; with a width the corner is a parabola, which is lower by at most width / 2.
+    r""":math:`[z]_+` and its derivative; with a width s the corner is a parabola, lower by at most s / 2.
 
     .. math::
         h(z) = 0,\; z \le 0 \qquad z^2 / (2 s),\; 0 < z < s \qquad z - s / 2,\; z \ge s
@@ -25,122 +137,3 @@ def hinge(excess: Array, smooth: float = 0.0) -> tuple[Array, Array]:
         return above, (excess > 0).astype(excess.dtype)
     slope = np.minimum(above / smooth, 1.0)
     return slope * (above - 0.5 * smooth * slope), slope
-
-
-def lmnn(distances: Array, groups: Groups, *, mu: float = 0.5, smooth: float = 0.0) -> tuple[float, Array]:
-    r"""Large margin nearest neighbours: targets are near, rows of other classes a margin farther; convex in A.
-
-    .. math::
-        f = (1 - \mu) \sum_{i, j \in T_i} w_i d_{ij}
-            + \mu \sum_{i, j \in T_i} \sum_{l : y_l \ne y_i} w_i w_l [1 + d_{ij} - d_{il}]_+
-
-    Targets T are fixed before the metric is learned (``groups.targets``), which is what makes f convex.
-
-    Args:
-        distances: squared distances (n, n) in the order of ``groups``.
-        groups: classes, weights and targets of the rows.
-        mu: share of the push.
-        smooth: width of a rounded corner, 0 for the hinge itself.
-
-    Reference: Weinberger, Saul: Distance Metric Learning for Large Margin Nearest Neighbor Classification, JMLR 2009.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> from similis.sklearn.groups import grouped
-        >>> rows = replace(grouped(np.array([0, 0, 1])), targets=np.array([[1], [0], [-1]]))
-        >>> lmnn(np.array([[0.0, 4.0, 1.0], [4.0, 0.0, 2.0], [1.0, 2.0, 0.0]]), rows)[0]
-        7.5
-    """
-    pull, push, weights = lmnn_parts(distances, groups, mu, smooth)
-    return (1 - mu) * pull + mu * push, weights
-
-
-def lmnn_parts(distances: Array, groups: Groups, mu: float, smooth: float) -> tuple[float, float, Array]:
-    """Pull, push and the weights of pairs of :func:`lmnn`."""
-    if groups.targets is None:
-        raise UserError("lmnn needs targets; build the groups with nearest_of_class")
-    weights = np.zeros_like(distances)
-    pull = push = 0.0
-    foreign = np.ones(distances.shape, dtype=bool)
-    for block in groups.blocks():
-        foreign[block, block] = False
-    for targets in groups.targets.T:
-        anchors = np.flatnonzero(targets >= 0)
-        near = distances[anchors, targets[anchors]]
-        counted = groups.weights[anchors]
-        pull += float((counted * near).sum())
-        np.add.at(weights, (anchors, targets[anchors]), (1 - mu) * counted)
-        limit = np.full(len(distances), -np.inf)
-        limit[anchors] = 1.0 + near
-        row, column = np.nonzero((distances < limit[:, None]) & foreign)  # few are active: the rest stays dense-free
-        value, slope = hinge(limit[row] - distances[row, column], smooth)
-        both = groups.weights[row] * groups.weights[column]
-        push += float((both * value).sum())
-        weights[row, column] -= mu * both * slope  # each pair stands here once
-        drawn = np.bincount(row, both * slope, minlength=len(distances))
-        np.add.at(weights, (anchors, targets[anchors]), mu * drawn[anchors])
-    return pull, push, weights
-
-
-def pair_hinges(
-    distances: Array, similar: NDArray[np.bool_], *, upper: float = 1.0, lower: float = 4.0, smooth: float = 0.0
-) -> tuple[Array, Array]:
-    r"""Similar pairs nearer than u, dissimilar pairs farther than l: values and slopes of each pair.
-
-    .. math::
-        [d_A - u]_+ \text{ on similar}, \qquad [l - d_A]_+ \text{ on dissimilar pairs}
-
-    Args:
-        distances: squared distances (n,) of the pairs.
-        similar: which pairs are similar, (n,).
-        upper: u, in squared distance.
-        lower: l, in squared distance.
-        smooth: width of a rounded corner, 0 for the hinge itself.
-
-    Example:
-        >>> pair_hinges(np.array([2.0, 2.0]), np.array([True, False]))[0].tolist()
-        [1.0, 2.0]
-    """
-    value, slope = hinge(np.where(similar, distances - upper, lower - distances), smooth)
-    return value, np.where(similar, slope, -slope)
-
-
-def relative_hinges(near: Array, far: Array, *, margin: float = 1.0, smooth: float = 0.0) -> tuple[Array, Array]:
-    r"""Triplets: i is nearer to j than to k by a margin, :math:`[d_A(i, j) - d_A(i, k) + m]_+`; values and slopes.
-
-    Args:
-        near: squared distances (n,) that should be small.
-        far: squared distances (n,) that should be large.
-        margin: m, in squared distance.
-        smooth: width of a rounded corner, 0 for the hinge itself.
-
-    Example:
-        >>> relative_hinges(np.array([2.0]), np.array([2.5]))[0].tolist()
-        [0.5]
-    """
-    return hinge(near - far + margin, smooth)
-
-
-def constraints(
-    distances: Array, groups: Groups, *, upper: float = 1.0, lower: float = 4.0, smooth: float = 0.0
-) -> tuple[float, Array]:
-    """:func:`pair_hinges` on all pairs of a table with labels, each unordered pair once; convex in A.
-
-    Args:
-        distances: squared distances (n, n) in the order of ``groups``.
-        groups: classes and weights of the rows.
-        upper: u, in squared distance.
-        lower: l, in squared distance.
-        smooth: width of a rounded corner, 0 for the hinge itself.
-
-    Example:
-        >>> from similis.sklearn.groups import grouped
-        >>> constraints(np.array([[0.0, 2.0], [2.0, 0.0]]), grouped(np.array([0, 1])))[0]
-        2.0
-    """
-    similar = np.zeros(distances.shape, dtype=bool)
-    for block in groups.blocks():
-        similar[block, block] = True
-    value, slope = pair_hinges(distances, similar, upper=upper, lower=lower, smooth=smooth)
-    both = np.triu(np.outer(groups.weights, groups.weights), 1)
-    return float((both * value).sum()), both * slope

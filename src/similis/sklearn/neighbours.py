@@ -1,134 +1,102 @@
-"""Objectives of random neighbours: NCA in two forms, and MCML. Each returns a value and the weight of every pair.
-
-A weight is the derivative by that pair's squared distance; ``problem`` turns weights into gradients.
-"""
+"""Objectives of random neighbours: NCA in two forms, and MCML."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
-from similis.sklearn.groups import Groups
+from similis.registry import unknown
 from similis.sklearn.matrix import Array
+from similis.sklearn.problem import Evaluation, Groups
+from similis.values import UserError
+
+BLOCK_ROWS = 96  # anchors at a time: their exponents stay in the cache between the products
+LEAST_EXPONENT = -100.0  # e^-100 of the largest is nothing in double precision; smaller ones would be slow subnormals
 
 
-def choices(distances: Array, weights: Array) -> tuple[Array, Array]:
-    r"""Probability of each neighbour, :math:`p_{ij} \propto w_j e^{-d_{ij}}`, self left out, and log of the sum.
-
-    Shapes: distances (n, n), weights (n,) -> (n, n), (n,). A row alone has no neighbour: p is 0, the sum -inf.
-    """
-    p = -distances
-    np.fill_diagonal(p, -np.inf)
-    top = p.max(1, initial=-np.inf)
-    top[~np.isfinite(top)] = 0.0
-    p -= top[:, None]
-    np.exp(p, out=p)
-    p *= weights
-    sums = p.sum(1)
-    with np.errstate(divide="ignore"):
-        logs = np.log(sums) + top
-    p /= np.where(sums > 0, sums, 1.0)[:, None]
-    return p, logs
-
-
-def nca_log(distances: Array, groups: Groups) -> tuple[float, Array]:
-    r"""Minus the log probability that a random neighbour has the own class.
+def nca(_rows: Any, groups: Groups, *, form: str = "log") -> Evaluation:
+    r"""Neighbourhood components analysis: a random neighbour should have the class of its anchor.
 
     .. math::
-        f = -\sum_i w_i \log \sum_{j \in P_i} p_{ij}, \qquad
-        \frac{\partial f}{\partial d_{ij}} = w_i (q_{ij} - p_{ij}), \qquad q_{ij} = [j \in P_i]\, p_{ij} / p_i
-
-    Rows without another row of their class do not count as anchors.
-
-    Args:
-        distances: squared distances (n, n) in the order of ``groups``.
-        groups: classes and weights of the rows.
+        p_{ij} \propto w_j e^{-d_{ij}}, \quad p_i = \sum_{j \in P_i} p_{ij}, \qquad
+        \text{log: } -\sum_i w_i \log p_i, \qquad \text{sum: } -\sum_i w_i p_i
 
     Reference: Goldberger, Roweis, Hinton, Salakhutdinov, NIPS 2004.
 
     Example:
-        >>> from similis.sklearn.groups import grouped
-        >>> d = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-        >>> round(nca_log(d, grouped(np.array([0, 0, 1])))[0], 6)
+        >>> from similis.sklearn.problem import group_rows
+        >>> z = np.array([[0.0], [0.0], [1.0]])
+        >>> round(nca(z, group_rows(np.array([0, 0, 1])))(z, z)[0], 6)
         0.626523
     """
-    p, every = choices(distances, groups.weights)
-    pair = -p
-    value = 0.0
-    for block in groups.blocks():
-        q, own = choices(distances[block, block], groups.weights[block])
-        counts = np.where(np.isfinite(own), groups.weights[block], 0.0)
-        pair[block] *= counts[:, None]
-        pair[block, block] += counts[:, None] * q
-        valid = counts > 0
-        value += float((counts * (every[block] - np.where(valid, own, 0.0)))[valid].sum())
-    return value, pair
+    if form not in ("log", "sum"):
+        raise UserError(unknown("form", form, ["log", "sum"]))
+    return lambda z, y: random_neighbours(z, y, groups, form)
 
 
-def nca_sum(distances: Array, groups: Groups) -> tuple[float, Array]:
-    r"""Minus the expected number of rows whose random neighbour has the own class.
+def mcml(_rows: Any, groups: Groups) -> Evaluation:
+    r"""Maximally collapsing metric learning: a random neighbour should be uniform on its class; convex in A.
 
     .. math::
-        f = -\sum_i w_i p_i, \quad p_i = \sum_{j \in P_i} p_{ij}, \qquad
-        \frac{\partial f}{\partial d_{ij}} = w_i (p_{ij} [j \in P_i] - p_i p_{ij})
-
-    Args:
-        distances: squared distances (n, n) in the order of ``groups``.
-        groups: classes and weights of the rows.
-
-    Reference: Goldberger, Roweis, Hinton, Salakhutdinov, NIPS 2004.
-
-    Example:
-        >>> from similis.sklearn.groups import grouped
-        >>> d = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-        >>> round(-nca_sum(d, grouped(np.array([0, 0, 1])))[0], 6)
-        1.462117
-    """
-    p, _ = choices(distances, groups.weights)
-    value = 0.0
-    correct = np.zeros(len(p))
-    for block in groups.blocks():
-        correct[block] = p[block, block].sum(1)
-    value = -float((groups.weights * correct).sum())
-    pair = p * (-groups.weights * correct)[:, None]
-    for block in groups.blocks():
-        pair[block, block] += groups.weights[block, None] * p[block, block]
-    return value, pair
-
-
-def mcml(distances: Array, groups: Groups) -> tuple[float, Array]:
-    r"""Divergence of the random neighbour from the ideal one, who is uniform on the own class; convex in A.
-
-    .. math::
-        f = \sum_i w_i \mathrm{KL}(p^0_i \,\|\, p_i), \quad p^0_{ij} \propto w_j [j \in P_i], \qquad
-        \frac{\partial f}{\partial d_{ij}} = w_i (p^0_{ij} - p_{ij})
-
-    Rows without another row of their class do not count as anchors.
-
-    Args:
-        distances: squared distances (n, n) in the order of ``groups``.
-        groups: classes and weights of the rows.
+        \sum_i w_i \mathrm{KL}(p^0_i \,\|\, p_i), \qquad p^0_{ij} \propto w_j [j \in P_i]
 
     Reference: Globerson, Roweis: Metric Learning by Collapsing Classes, NIPS 2005.
-
-    Example:
-        >>> from similis.sklearn.groups import grouped
-        >>> d = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-        >>> round(mcml(d, grouped(np.array([0, 0, 1])))[0], 6)
-        0.626523
     """
-    p, every = choices(distances, groups.weights)
-    pair = -p
+    return lambda z, y: random_neighbours(z, y, groups, "collapse")
+
+
+def random_neighbours(z: Array, y: Array, groups: Groups, form: str) -> tuple[float, Array]:
+    """NCA (``log``, ``sum``) or MCML (``collapse``) in blocks of anchors, with memory linear in the rows.
+
+    Probabilities are never written out: rows of exponentials e and their sums s suffice, because P Y = (e Y) / s and
+    P^T Y = e^T (Y / s). A column of ones beside Y yields the sums with the same products; a column of squared norms
+    beside Z makes the exponents one product.
+    """
+    ones = np.ones((len(z), 1))
+    logs = np.log(groups.weights)
+    left, right = np.hstack([2.0 * z, ones]), np.hstack([z, (logs - np.einsum("nr,nr->n", z, z))[:, None]])
+    extended = np.hstack([y, ones])
+    gathered = np.zeros_like(extended)  # row i: the sum over j of (w_ij + w_ji) (y_j, 1)
     value = 0.0
-    for block in groups.blocks():
-        own = groups.weights[block]
-        ideal = np.broadcast_to(own, (len(own), len(own))).copy()
-        np.fill_diagonal(ideal, 0.0)
-        total = ideal.sum(1)
-        valid = total > 0
-        ideal /= np.where(valid, total, 1.0)[:, None]
-        counts = np.where(valid, own, 0.0)
-        pair[block] *= counts[:, None]
-        pair[block, block] += counts[:, None] * ideal
-        each = (ideal * distances[block, block]).sum(1) + every[block] - np.log(np.where(valid, total, 1.0))
-        value += float((counts[valid] * each[valid]).sum())
-    return value, pair
+    for block, own in anchor_blocks(groups):
+        exponents = left[block] @ right.T
+        anchors = np.arange(block.stop - block.start)
+        exponents[anchors, anchors + block.start] = -np.inf
+        if form == "collapse":
+            near, near_top = uniform_choices(exponents[:, own] - logs[own], groups.weights[own])
+        else:
+            near, near_top = exponentials(exponents[:, own].copy())
+        every, every_top = exponentials(exponents)
+        near_sums, every_sums = near @ extended[own], every @ extended
+        gap = every_top + np.log(every_sums[:, -1]) - near_top - np.log(near_sums[:, -1])  # -log p_i of NCA
+        counts = groups.weights[block] * (np.exp(-gap) if form == "sum" else 1.0)
+        value += float((-counts if form == "sum" else counts * gap).sum())
+        near_share, every_share = ((counts / sums[:, -1])[:, None] for sums in (near_sums, every_sums))
+        gathered[block] += near_share * near_sums - every_share * every_sums
+        gathered[own] += near.T @ (near_share * extended[block])
+        gathered -= every.T @ (every_share * extended[block])
+    return value, gathered[:, -1:] * y - gathered[:, :-1]
+
+
+def anchor_blocks(groups: Groups) -> Iterator[tuple[slice, slice]]:
+    """Anchors of one class, a block at a time, and all rows of that class; a row alone in its class is no anchor."""
+    for own in groups.blocks():
+        if own.stop - own.start > 1:
+            for first in range(own.start, own.stop, BLOCK_ROWS):
+                yield slice(first, min(first + BLOCK_ROWS, own.stop)), own
+
+
+def exponentials(exponents: Array) -> tuple[Array, Array]:
+    """Exponentials of each row relative to its largest, written in place, and the largest exponents."""
+    top = exponents.max(1)
+    exponents -= top[:, None]
+    np.maximum(exponents, LEAST_EXPONENT, out=exponents)
+    return np.exp(exponents, out=exponents), top
+
+
+def uniform_choices(scores: Array, weights: Array) -> tuple[Array, Array]:
+    """Weights of the class for each anchor, 0 where the score is -inf (the anchor itself), and their mean score."""
+    near = np.where(np.isneginf(scores), 0.0, weights)
+    return near, (near * np.nan_to_num(scores, neginf=0.0)).sum(1) / near.sum(1)

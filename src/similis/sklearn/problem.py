@@ -1,147 +1,88 @@
-"""What a solver minimises: an objective of squared distances as a function of the map G, or of the matrix A."""
+"""What a solver minimises: the mean of an objective over a table, as a function of the map G or of the matrix A.
+
+An objective is a sum over pairs of rows. With w_ij its derivative by the squared distance of rows i and j, its
+gradient by A is X^T L X, and by G it is 2 (X^T L Z)^T, where Z = X G^T and L is the Laplacian of w + w^T. So an
+objective takes mapped rows z (n, r) and any rows y (n, q), and returns its value and L y.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from similis.sklearn.groups import Groups
-from similis.sklearn.margins import pair_hinges, relative_hinges
-from similis.sklearn.matrix import Array, Penalty, all_distances, factor, penalised
+from similis.sklearn.matrix import Array, IntArray, Penalty, factor
 
-OfDistances = Callable[[Array, Groups], tuple[float, Array]]
+Evaluation = Callable[[Array, Array], tuple[float, Array]]  # (z, y) -> value, L y
 
 
-class Problem(Protocol):
-    """A value with its gradient, by the map G (r, D) or by the matrix A (D, D)."""
+class Groups(NamedTuple):
+    """Rows sorted by class, so that positives are contiguous blocks and need no mask: class c begins at ``starts[c]``.
 
-    def of_map(self, components: Array) -> tuple[float, Array]:
-        """Value and gradient (r, D) at G."""
-        ...
+    ``weights`` (n,) count the sorted rows; ``order`` (n,) leads from sorted rows to the given ones.
+    """
 
-    def of_metric(self, metric: Array) -> tuple[float, Array]:
-        """Value and gradient (D, D) at A."""
-        ...
+    starts: IntArray
+    weights: Array
+    order: IntArray
+
+    def blocks(self) -> Iterator[slice]:
+        """The rows of each class."""
+        for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
+            yield slice(int(first), int(last))
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """An objective over all pairs of rows; rows (n, D) may be sparse and stand in the order of ``groups``."""
+def group_rows(labels: IntArray, weights: Array | None = None) -> Groups:
+    """Groups of integer labels (n,).
+
+    Example:
+        >>> groups = group_rows(np.array([1, 0, 1]))
+        >>> groups.order.tolist(), [(b.start, b.stop) for b in groups.blocks()]
+        ([1, 0, 2], [(0, 1), (1, 3)])
+    """
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels[order])) + 1, [len(labels)]])
+    return Groups(starts, np.ones(len(labels)) if weights is None else weights[order], order)
+
+
+def class_deviations(rows: Array, groups: Groups) -> Array:
+    """Sorted rows minus the mean of their class."""
+    return np.vstack([rows[block] - rows[block].mean(0) for block in groups.blocks()])
+
+
+class Problem(NamedTuple):
+    """The mean of an objective over rows (n, D), sparse or dense, and a regulariser.
+
+    ``share`` is one over the total weight: solvers see means, so that their tolerances fit every size.
+    """
 
     rows: Any
-    groups: Groups
-    objective: OfDistances
+    evaluate: Evaluation
+    share: float
+    penalty: Penalty = Penalty("trace", 0.0)
 
-    @property
-    def share(self) -> float:
-        """One over the total weight: solvers see means, so that their tolerances fit every size."""
-        return 1.0 / float(self.groups.weights.sum())
+    def at_map(self, components: Array) -> tuple[float, Array]:
+        """Value and gradient (r, D) at the map G."""
+        z = np.ascontiguousarray(self.rows @ components.T)
+        value, pull = self.evaluate(z, z)
+        extra, gradient = self.penalty.at_map(components)
+        return self.share * value + extra, gradient + 2.0 * self.share * (self.rows.T @ pull).T
 
-    def of_map(self, components: Array) -> tuple[float, Array]:
-        """Value and gradient: df/dZ is twice the weighted Laplacian of the pairs times Z, and Z = X G^T."""
-        z = self.rows @ components.T
-        value, pair = self.objective(all_distances(z), self.groups)
-        return self.share * value, 2.0 * self.share * (self.rows.T @ pulled(pair, z)).T
-
-    def of_metric(self, metric: Array) -> tuple[float, Array]:
-        """Value and gradient, the sum of w_ij (x_i - x_j)(x_i - x_j)^T."""
-        z = self.rows @ factor(metric).T
-        value, pair = self.objective(all_distances(z), self.groups)
-        gradient = self.share * np.asarray(self.rows.T @ pulled(pair, dense(self.rows)))
-        return self.share * value, (gradient + gradient.T) / 2.0
+    def at_metric(self, metric: Array) -> tuple[float, Array]:
+        """Value and gradient (D, D) at the matrix A."""
+        value, pull = self.evaluate(self.rows @ factor(metric).T, to_dense(self.rows))
+        gradient = self.share * np.asarray(self.rows.T @ pull)
+        extra, slope = self.penalty.at_metric(metric)
+        return self.share * value + extra, (gradient + gradient.T) / 2.0 + slope
 
 
-@dataclass(frozen=True)
-class Paired:
-    """Constraints on given pairs, by their differences (n, D) and whether each pair is similar."""
-
-    differences: Array
-    similar: NDArray[np.bool_]
-    weights: Array
-    upper: float
-    lower: float
-    smooth: float = 0.0
-
-    def of_map(self, components: Array) -> tuple[float, Array]:
-        """Value and gradient of the mean hinge."""
-        z = self.differences @ components.T
-        value, slope = self._hinges(np.einsum("nr,nr->n", z, z))
-        return value, 2.0 * (slope[:, None] * z).T @ self.differences
-
-    def of_metric(self, metric: Array) -> tuple[float, Array]:
-        """Value and gradient of the mean hinge."""
-        value, slope = self._hinges(quadratic(self.differences, metric))
-        return value, (slope[:, None] * self.differences).T @ self.differences
-
-    def _hinges(self, distances: Array) -> tuple[float, Array]:
-        value, slope = pair_hinges(
-            distances, self.similar, upper=self.upper, lower=self.lower, smooth=self.smooth
-        )  # fmt: skip
-        shares = self.weights / self.weights.sum()
-        return float((shares * value).sum()), shares * slope
+def apply_laplacian(pair: Array, y: Array) -> Array:
+    """Row i is the sum over j of v_ij (y_i - y_j), for symmetric weights v = w + w^T of pairs, (n, n)."""
+    return np.asarray(pair.sum(1)[:, None] * y - pair @ y)
 
 
-@dataclass(frozen=True)
-class Related:
-    """Relative constraints on given triplets, by the differences (n, D) to the near and to the far row."""
-
-    near: Array
-    far: Array
-    weights: Array
-    margin: float
-    smooth: float = 0.0
-
-    def of_map(self, components: Array) -> tuple[float, Array]:
-        """Value and gradient of the mean hinge."""
-        near, far = self.near @ components.T, self.far @ components.T
-        value, slope = self._hinges(np.einsum("nr,nr->n", near, near), np.einsum("nr,nr->n", far, far))
-        gradient = (slope[:, None] * near).T @ self.near - (slope[:, None] * far).T @ self.far
-        return value, 2.0 * gradient
-
-    def of_metric(self, metric: Array) -> tuple[float, Array]:
-        """Value and gradient of the mean hinge."""
-        value, slope = self._hinges(quadratic(self.near, metric), quadratic(self.far, metric))
-        return value, (slope[:, None] * self.near).T @ self.near - (slope[:, None] * self.far).T @ self.far
-
-    def _hinges(self, near: Array, far: Array) -> tuple[float, Array]:
-        value, slope = relative_hinges(near, far, margin=self.margin, smooth=self.smooth)
-        shares = self.weights / self.weights.sum()
-        return float((shares * value).sum()), shares * slope
-
-
-def pulled(pair: Array, z: Array) -> Array:
-    """The Laplacian of the weights W + W^T times Z: row i is the sum of (w_ij + w_ji)(z_i - z_j)."""
-    degree = pair.sum(1) + pair.sum(0)
-    return np.asarray(degree[:, None] * z - pair @ z - pair.T @ z)
-
-
-def quadratic(differences: Array, metric: Array) -> Array:
-    """d^T A d of each row."""
-    return np.asarray(np.einsum("nd,nd->n", differences @ metric, differences))
-
-
-def dense(rows: Any) -> Array:
+def to_dense(rows: Any) -> Array:
     """A sparse table as an array."""
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-
-
-def with_penalty(problem: Problem, penalty: Penalty, components: Array) -> tuple[float, Array]:
-    """Value and gradient by the map, regulariser included; the gradient by G is 2 G times that by A."""
-    value, gradient = problem.of_map(components)
-    if not penalty.weight:
-        return value, gradient
-    extra, by_metric = penalised(penalty, components.T @ components)
-    return value + extra, gradient + 2.0 * components @ by_metric
-
-
-def with_penalty_of_metric(problem: Problem, penalty: Penalty, metric: Array) -> tuple[float, Array]:
-    """Value and gradient by the matrix, regulariser included."""
-    value, gradient = problem.of_metric(metric)
-    if not penalty.weight:
-        return value, gradient
-    extra, by_metric = penalised(penalty, metric)
-    return value + extra, gradient + by_metric
+    return np.asarray(rows.toarray() if issparse(rows) else rows)

@@ -1,49 +1,49 @@
-"""What a person without Python wants to know of a table: is the metric better, and which columns matter."""
+"""The report of ``similis metric``: is the metric better than columns of unit variance?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
+from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from similis.sklearn.estimator import MetricLearner
 from similis.sklearn.matrix import Array
-from similis.sklearn.parts import part
 from similis.values import DataError
 
 FOLDS, REPEATS, NEIGHBORS = 5, 3, 3
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Numbers (n, D) with the names of their columns, labels (n,), and the columns that were left out."""
 
     values: Array
     columns: tuple[str, ...]
     labels: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Accuracy:
+class Accuracy(NamedTuple):
     """Mean accuracy of nearest neighbours over folds, and half its 95% interval."""
 
     mean: float
     half: float
-    folds: tuple[float, ...]
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.2f} ± {100 * self.half:.2f}"
 
 
-def table_of(columns: Mapping[str, Sequence[str]], label: str) -> Table:
+def parse_table(columns: Mapping[str, Sequence[str]], label: str) -> Table:
     """A table from columns of text; columns that hold words are left out by name, missing numbers refused.
 
     Example:
-        >>> table_of({"height": ["1", "2"], "note": ["x", "y"], "kind": ["a", "b"]}, "kind").left_out
+        >>> parse_table({"height": ["1", "2"], "note": ["x", "y"], "kind": ["a", "b"]}, "kind").left_out
         ('note',)
     """
     if label not in columns:
@@ -51,49 +51,36 @@ def table_of(columns: Mapping[str, Sequence[str]], label: str) -> Table:
     labels = tuple(value.strip() for value in columns[label])
     if "" in labels:
         raise DataError(f"column {label!r} has {labels.count('')} rows without a label; drop or name them")
-    numbers: dict[str, list[float]] = {}
-    left_out = []
-    for name, texts in columns.items():
-        if name == label:
-            continue
-        made = [number_of(text) for text in texts]
-        if None in made:
-            left_out.append(name)
-            continue
-        numbers[name] = [float(value) for value in made if value is not None]
+    parsed = {name: parse_column(texts) for name, texts in columns.items() if name != label}
+    numbers = {name: column for name, column in parsed.items() if column is not None}
     if not numbers:
         raise DataError(f"no column beside {label!r} holds numbers only; words must be turned into numbers first")
-    values = np.array(list(numbers.values())).T
-    missing = [name for name, column in zip(numbers, values.T, strict=True) if not np.isfinite(column).all()]
+    missing = [name for name, column in numbers.items() if not np.isfinite(column).all()]
     if missing:
         raise DataError(f"numbers are missing in: {', '.join(missing)}; fill them or drop these rows or columns")
-    return Table(values, tuple(numbers), labels, tuple(left_out))
+    left_out = tuple(name for name in parsed if name not in numbers)
+    return Table(np.stack(list(numbers.values()), axis=1), tuple(numbers), labels, left_out)
 
 
-def number_of(text: str) -> float | None:
-    """The number that a cell holds, NaN for an empty cell, None for words."""
-    stripped = text.strip()
-    if stripped.lower() in ("", "na", "nan", "null"):
-        return math.nan
+def parse_column(texts: Sequence[str]) -> Array | None:
+    """The numbers of a column, NaN for empty cells; None if a cell holds words."""
     try:
-        return float(stripped)
+        return np.array([math.nan if text.strip().lower() in ("", "na", "null") else float(text) for text in texts])
     except ValueError:
         return None
 
 
 def accuracies(table: Table, learner: MetricLearner, seed: int) -> dict[str, Accuracy]:
     """Cross-validated accuracy of three nearest neighbours: columns of unit variance, and the learned metric."""
-    selection, neighbours = part("sklearn.model_selection"), part("sklearn.neighbors")
-    pipeline, scaler = part("sklearn.pipeline").make_pipeline, part("sklearn.preprocessing").StandardScaler
     labels = np.array(table.labels)
     fewest = int(np.unique(labels, return_counts=True)[1].min())
     if fewest < 2:
         raise DataError("a class has one row only; every class needs two rows or more to be judged")
-    folds = selection.RepeatedStratifiedKFold(n_splits=min(FOLDS, fewest), n_repeats=REPEATS, random_state=seed)
+    folds = RepeatedStratifiedKFold(n_splits=min(FOLDS, fewest), n_repeats=REPEATS, random_state=seed)
     found = {}
-    for name, first in (("before", scaler()), ("after", learner)):
-        judge = pipeline(first, neighbours.KNeighborsClassifier(NEIGHBORS))
-        scores = selection.cross_val_score(judge, table.values, labels, cv=folds, error_score="raise")
+    for name, first in (("before", StandardScaler()), ("after", learner)):
+        judge = make_pipeline(first, KNeighborsClassifier(NEIGHBORS))
+        scores = cross_val_score(judge, table.values, labels, cv=folds, error_score="raise")
         found[name] = interval(scores, min(FOLDS, fewest))
     return found
 
@@ -107,16 +94,6 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
         >>> interval([0.9, 1.0, 0.9, 1.0], 2).mean
         0.95
     """
-    values = np.asarray(scores, dtype=np.float64)
-    spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
-    error = math.sqrt(spread * (1.0 / len(values) + 1.0 / (folds - 1)))
-    quantile = float(part("scipy.stats").t.ppf(0.975, max(1, len(values) - 1)))
-    return Accuracy(float(values.mean()), quantile * error, tuple(values.tolist()))
-
-
-def flat_map(vectors: Any) -> Array:
-    """The two directions in which mapped rows (n, r) spread most, (n, 2)."""
-    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    made = centred @ directions[:2].T
-    return made if made.shape[1] == 2 else np.hstack([made, np.zeros((len(made), 1))])
+    variance = float(np.var(scores, ddof=1)) if len(scores) > 1 else 0.0
+    error = math.sqrt(variance * (1.0 / len(scores) + 1.0 / (folds - 1)))
+    return Accuracy(float(np.mean(scores)), float(stats.t.ppf(0.975, max(1, len(scores) - 1))) * error)

@@ -1,6 +1,6 @@
-"""The study room: protocols, search, tournament, judgement, report. The only door to Optuna.
+"""Studies: plan, search (the only package that imports Optuna), statistics, report, and the tournament over them.
 
-Comes in: a plan file. Goes out: run records, a ledger of test openings, verdicts, a report.
+Input: a plan file. Output: run records, a ledger of test openings, verdicts, a report.
 May import: run and everything below it. May not: sklearn, cli.
-To add a way of judging: a pure function of the scores in its own file, and one section in ``report.py``.
+To add a statistic: a pure function of the scores in ``statistics/``, a table in ``report/``, a line in its template.
 """

@@ -1,4 +1,4 @@
-"""The ledger of test openings: who looked at the test split, written before the look."""
+"""The ledger of test openings: which model opened the test split, written before it does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from similis.study.storage import exclusive
+from similis.study.file_lock import drop_partial_line, hold_lock
 from similis.values import DataError
 
 
@@ -20,7 +20,7 @@ class Ledger:
 
     def note(self, model: str, **about: Any) -> None:
         """Note that this model opens the test split; a second note of the same model changes nothing."""
-        with exclusive(self.path.with_suffix(".lock")):
+        with hold_lock(self.path.with_suffix(".lock")):
             if any(entry["model"] == model for entry in self.entries()):
                 return
             with self.path.open("a", encoding="utf-8") as file:
@@ -32,11 +32,8 @@ class Ledger:
         """All openings, ordered by model so that the order of processes does not show."""
         if not self.path.exists():
             return []
-        text = self.path.read_text(encoding="utf-8")
-        lines = text.splitlines()
-        if text and not text.endswith("\n"):  # a crash cut the last line: its model has not looked yet
-            self.path.write_text("".join(line + "\n" for line in lines[:-1]), encoding="utf-8")
-            lines = lines[:-1]
+        drop_partial_line(self.path)  # the model of a line that a crash cut short has not opened the split yet
+        lines = self.path.read_text(encoding="utf-8").splitlines()
         try:
             found: list[dict[str, Any]] = [json.loads(line) for line in lines]
         except json.JSONDecodeError as error:
@@ -44,7 +41,7 @@ class Ledger:
         return sorted(found, key=lambda entry: str(entry["model"]))
 
     def check(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Every tested record must stand in the ledger."""
+        """Raise unless every tested record is in the ledger."""
         known = {entry["model"] for entry in self.entries()}
         missing = [record["name"] for record in records if record["name"] not in known]
         if missing:

@@ -1,51 +1,25 @@
-"""Run a tournament: search every contestant, then the final runs; a second call goes on where the first stopped."""
+"""Run a tournament: search every contestant, then the final runs; a second call continues where the first stopped."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from similis.run.machine import Machine
 from similis.run.run import run
-from similis.study.hands import Hands
-from similis.study.jobs import FinalJob, compared_values, final_jobs, final_spec, searched
-from similis.study.ledger import Ledger
-from similis.study.plan import Plan
-from similis.study.reading import parse_plan, plan_text, read_plan
-from similis.study.records import Meter, Record, Records, result_record
-from similis.study.search import Place, search_contestant
-from similis.study.storage import exclusive
-from similis.study.terms import EqualTerms, held_terms
+from similis.study.executor import Executor
+from similis.study.file_lock import hold_lock
+from similis.study.plan.equal_terms import EqualTerms, held_terms
+from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants
+from similis.study.plan.plan_file import parse_plan, plan_text
+from similis.study.plan.schema import Plan
+from similis.study.records import Meter, Record, result_record
+from similis.study.search.contestant_search import search_contestant
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError, UserError
-
-
-@dataclass(frozen=True)
-class Folder:
-    """The folder of a tournament: plan, runs, records, studies, ledger, report."""
-
-    path: Path
-    data_root: str | None = None
-
-    @property
-    def records(self) -> Records:
-        """The records of finished runs."""
-        return Records(self.path / "records")
-
-    @property
-    def ledger(self) -> Ledger:
-        """The openings of the test split."""
-        return Ledger(self.path / "ledger.jsonl")
-
-    def plan(self) -> Plan:
-        """The plan that was begun here."""
-        return read_plan(self.path / "plan.yaml")
-
-    def place(self) -> Place:
-        """Where searches and runs write."""
-        return Place(Machine(root=self.path / "runs", data_root=self.data_root), self.records, self.ledger)
 
 
 def run_tournament(
@@ -55,35 +29,35 @@ def run_tournament(
     workers: int | None = None,
     only: str | None = None,
     data_root: str | None = None,
-    hands: Hands | None = None,
-) -> Folder:
-    """Everything that a plan asks for and that is not done yet.
+    executor: Executor | None = None,
+) -> TournamentFolder:
+    """Run everything that a plan asks for and that is not done yet.
 
-    Searches of different contestants go side by side, each is sequential; then the final runs. Killed
-    at any moment and called again, it ends with the same records.
+    Searches of different contestants run in parallel, the trials of one in sequence; then the final runs. Killed at
+    any moment and called again, a tournament ends with the same records.
 
     Args:
         plan: what to run.
         path: the tournament's folder; a plan begun there may only gain contestants.
-        workers: processes of this machine; 1 if neither they nor hands are given.
+        workers: processes of this machine; 1 if neither they nor executor are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
-        hands: who works, in place of workers.
+        executor: where to run, instead of workers.
     """
-    hands = hands or Hands(workers)
-    if hands.on_ray:  # as places are called on every node
+    executor = executor or Executor(workers)
+    if executor.on_ray:  # as places are called on every node
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
-    folder = Folder(path, data_root)
+    folder = TournamentFolder(path, data_root)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
-    with exclusive(path / "driver.lock", busy=busy):
-        begin(plan, folder)
-        titles = [each.title for each in searched(plan) if only in (None, each.title)]
-        hands.map(Search(folder), titles)
+    with hold_lock(path / "driver.lock", busy=busy):
+        write_plan(plan, folder)
+        titles = [each.title for each in participants(plan) if only in (None, each.title)]
+        executor.map(partial(run_search, folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        lost = [record for record in hands.map(Final(folder), waiting) if "lost" in record]
+        lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
             f"{len(lost)} of {len(waiting)} final runs diverged, the others are done: "
@@ -93,8 +67,8 @@ def run_tournament(
     return folder
 
 
-def begin(plan: Plan, folder: Folder) -> None:
-    """Write the plan down; one that is there must be the same but for more contestants, seeds or arenas."""
+def write_plan(plan: Plan, folder: TournamentFolder) -> None:
+    """Write the plan; an earlier one may only gain contestants, seeds or arenas."""
     file = folder.path / "plan.yaml"
     if file.exists():
         grown = folder.plan().model_dump(mode="json")
@@ -112,64 +86,46 @@ def begin(plan: Plan, folder: Folder) -> None:
     beside.replace(file)
 
 
-@dataclass(frozen=True)
-class Search:
-    """The search of one contestant, as work for a process."""
-
-    folder: Folder
-
-    def __call__(self, title: str) -> Record:
-        """Search it."""
-        plan = self.folder.plan()
-        set_threads(plan)
-        with exclusive(self.folder.path / "locks" / f"search-{title}"):
-            return search_contestant(plan, plan.contestant(title), self.folder.place())
+def run_search(folder: TournamentFolder, title: str) -> Record:
+    """Search one contestant; other processes wait or find its record."""
+    plan = folder.plan()
+    set_threads(plan)
+    with hold_lock(folder.path / "locks" / f"search-{title}"):
+        return search_contestant(plan, plan.contestant(title), folder)
 
 
-@dataclass(frozen=True)
-class Final:
-    """One final run, as work for a process."""
-
-    folder: Folder
-
-    def __call__(self, job: FinalJob) -> Record:
-        """Run it; the opening of the test split is noted before it can happen. One that diverges leaves no record."""
-        plan, place = self.folder.plan(), self.folder.place()
-        set_threads(plan)
-        with exclusive(self.folder.path / "locks" / job.name):
-            known = place.records.read(job.name)
-            if known is not None:
-                return known
-            chosen = place.records.read(f"search-{job.contestant}")
-            if chosen is None:
-                raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
-            spec = final_spec(plan, job, chosen["settings"])
-            how = (
-                "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
-            )
-            place.ledger.note(job.name, why=how, contestant=job.contestant)
-            meter = Meter()
-            try:
-                result = run(spec, place.machine, meter)
-            except DivergedError as error:
-                return {"name": job.name, "lost": str(error)}
-            around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
-            record = {
-                "contestant": job.contestant,
-                "loss": spec.objective.loss,
-                "arena": job.arena,
-                "length": job.length,
-                "seed": job.seed,
-                "fold": job.fold,
-                **result_record(result),
-                "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
-                "cost": meter.cost() | dict(result.cost),
-            }
-            return place.records.write(job.name, record)
+def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
+    """Run one final job; the ledger has its opening before it can happen. A diverged run leaves no record."""
+    plan = folder.plan()
+    set_threads(plan)
+    with hold_lock(folder.path / "locks" / job.name):
+        known = folder.records.read(job.name)
+        if known is not None:
+            return known
+        chosen = folder.records.read(f"search-{job.contestant}")
+        if chosen is None:
+            raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
+        spec = final_spec(plan, job, chosen["settings"])
+        how = "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
+        folder.ledger.note(job.name, why=how, contestant=job.contestant)
+        meter = Meter()
+        try:
+            result = run(spec, folder.machine, meter)
+        except DivergedError as error:
+            return {"name": job.name, "lost": str(error)}
+        around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
+        record = {
+            **asdict(job),
+            "loss": spec.objective.loss,
+            **result_record(result),
+            "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
+            "cost": meter.cost() | dict(result.cost),
+        }
+        return folder.records.write(job.name, record)
 
 
 def set_threads(plan: Plan) -> None:
-    """Sums depend on how many threads share them, so the plan says how many."""
+    """Set the number of threads from the plan, because sums depend on it."""
     import torch
 
     torch.set_num_threads(plan.threads)
@@ -177,19 +133,19 @@ def set_threads(plan: Plan) -> None:
 
 def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) -> Plan:
     """The plan of a tournament with more contestants; they are run by the next call of ``run_tournament``."""
-    plan = Folder(path).plan()
+    plan = TournamentFolder(path).plan()
     values = plan.model_dump(mode="json")
     values["contestants"] += list(contestants)
     return parse_plan(values)
 
 
 def add_results(path: Path, other: Path) -> list[str]:
-    """Take the finished results of another tournament in; refused by the field that is not equal.
+    """Take in the finished results of another tournament; raises for the first unequal field.
 
     Returns:
         The names of the contestants that came.
     """
-    folder, giving = Folder(path), Folder(other)
+    folder, giving = TournamentFolder(path), TournamentFolder(other)
     own, new = folder.records.all("final"), giving.records.all("final")
     if not new:
         raise UserError(f"there are no final records in {other}; give the folder of a finished tournament")
@@ -211,5 +167,5 @@ def add_results(path: Path, other: Path) -> list[str]:
                 entry = entries[record["name"]]
                 folder.ledger.note(entry["model"], why=entry["why"], contestant=entry["contestant"])
             folder.records.write(record["name"], {k: v for k, v in record.items() if k != "name"})
-    begin(grown, folder)
+    write_plan(grown, folder)
     return sorted(names)

@@ -1,87 +1,117 @@
-"""Checkpoints: one safetensors file each, written beside its place and then moved there.
-
-A reader sees the old file or the new one, never a half; nothing in it is executed on loading.
-"""
+"""Checkpoints: everything that continuing a run needs, the last two of each stage."""
 
 from __future__ import annotations
 
 import json
-import os
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from similis.training.division import divided_keys, made_whole, own_parts
+from similis.training.files import DamagedError, damaged
 from similis.training.loop import Progress, Task
+from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
+from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
 
 FORMAT = "similis-checkpoint-1"
+logger = logging.getLogger(__name__)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file atomically: to a neighbour, flushed to disk, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    save_file(
-        {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}, beside, dict(metadata)
-    )
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    beside.replace(path)
+class Checkpoint(NamedTuple):
+    """A checkpoint as it was read: nothing of it is in a task yet."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+    progress: Progress
+    notes: dict[str, Any]
 
 
-def save_checkpoint(path: Path, task: Task, progress: Progress, notes: Mapping[str, Any]) -> None:
+def previous_checkpoint(path: Path) -> Path:
+    """Where the checkpoint before the last one is kept."""
+    return path.with_stem(f"{path.stem}-previous")
+
+
+def save_checkpoint(
+    path: Path, task: Task, progress: Progress, notes: Mapping[str, Any], *, contents: str = "", keep: bool = False
+) -> None:
     """Everything that continuing needs: weights, loss, optimiser, average, tables, position, notes of the run.
 
     Where processes share the run, every one of them calls this, and the first one writes: class vectors that are
     divided over them are written whole.
+
+    Args:
+        path: of the file.
+        task: what is trained.
+        progress: how far it is.
+        notes: plain values of the run.
+        contents: the run and the stage that it belongs to.
+        keep: the file that is there now is sound, and is kept as the one before this.
     """
-    tensors = flat("model", task.model.state_dict()) | flat("loss", task.loss.state_dict())
-    tensors |= flat("table", task.tables)
+    tensors = flatten_state("model", task.model.state_dict()) | flatten_state("loss", task.loss.state_dict())
+    tensors |= flatten_state("table", task.tables)
     if task.average is not None:
-        tensors |= flat("average", task.average.state_dict())
+        tensors |= flatten_state("average", task.average.state_dict())
     for number, state in task.optimiser.state_dict()["state"].items():
-        tensors |= flat(f"optimiser.{number}", state)
-    tensors = made_whole(tensors, divided_keys(task.loss, task.optimiser, tensors))
+        tensors |= flatten_state(f"optimiser.{number}", state)
+    tensors = gather_shards(tensors, sharded_keys(task.loss, task.optimiser, tensors))
     if task.communicator is not None and task.communicator.rank:
         return
-    described = {"format": FORMAT, "progress": json.dumps(asdict(progress)), "notes": json.dumps(notes)}
-    save_tensors(path, tensors, described)
+    described = {"format": FORMAT, "contents": contents, "progress": json.dumps(asdict(progress))}
+    described["notes"] = json.dumps(notes)
+    save_tensors(path, tensors, described, previous=previous_checkpoint(path) if keep else None)
 
 
-def load_checkpoint(path: Path, task: Task) -> tuple[Progress, dict[str, Any]]:
-    """Put a checkpoint back into a task that was built from the same spec."""
-    tensors, described = read_tensors(path)
+def last_checkpoint(path: Path, contents: str = "") -> Checkpoint | None:
+    """The last sound checkpoint: the one at this path, or else the one before it; None if there is neither.
+
+    Args:
+        path: of the last checkpoint.
+        contents: the run and the stage that it must belong to.
+    """
+    for place in (path, previous_checkpoint(path)):
+        if place.exists():
+            try:
+                return read_checkpoint(place, contents)
+            except DamagedError as error:
+                logger.warning("going back to the checkpoint before, or to the start: %s", error)
+    return None
+
+
+def read_checkpoint(path: Path, contents: str = "") -> Checkpoint:
+    """A checkpoint, checked."""
+    tensors, described = read_tensors(path, contents)
     if described.get("format") != FORMAT:
-        raise DataError(f"{path} is {described.get('format')!r}, not {FORMAT!r}; it was written by another version")
-    tensors = own_parts(tensors, divided_keys(task.loss, task.optimiser, tensors))
-    task.model.load_state_dict(nested("model", tensors))
-    task.loss.load_state_dict(nested("loss", tensors))
-    if task.average is not None:
-        task.average.load_state_dict(nested("average", tensors))
-    task.tables = nested("table", tensors)
-    restore_optimiser(task.optimiser, nested("optimiser", tensors))
-    return Progress(**json.loads(described["progress"])), json.loads(described["notes"])
+        raise DataError(
+            f"{path} is {described.get('format')!r}, not {FORMAT!r}; it was written by another version: delete it"
+        )
+    return Checkpoint(path, tensors, Progress(**json.loads(described["progress"])), json.loads(described["notes"]))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file."""
-    with safe_open(path, framework="pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+def restore(task: Task, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint back into a task that was built from the same spec."""
+    tensors = take_own_shards(checkpoint.tensors, sharded_keys(task.loss, task.optimiser, checkpoint.tensors))
+    try:
+        task.model.load_state_dict(nest_state("model", tensors))
+        task.loss.load_state_dict(nest_state("loss", tensors))
+        if task.average is not None:
+            task.average.load_state_dict(nest_state("average", tensors))
+        restore_optimiser(task.optimiser, nest_state("optimiser", tensors))
+    except (RuntimeError, LookupError) as error:
+        raise damaged(checkpoint.path, f"it does not fit the model and the loss as they are now: {error}") from error
+    task.tables = nest_state("table", tensors)
 
 
-def flat(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
+def flatten_state(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     """A state with dotted keys; a dictionary inside (the extra state of a memory) is flattened too."""
     out: dict[str, Tensor] = {}
     for key, value in state.items():
         if isinstance(value, Mapping):
-            out |= flat(f"{prefix}/{key}", value)
+            out |= flatten_state(f"{prefix}/{key}", value)
         elif isinstance(value, Tensor):
             out[f"{prefix}/{key}"] = value
         elif value is not None:
@@ -89,7 +119,7 @@ def flat(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     return out
 
 
-def nested(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def nest_state(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The state that :func:`flat` made flat."""
     out: dict[str, Any] = {}
     for name, value in tensors.items():

@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
+
+logger = logging.getLogger(__name__)
 
 
 class Events:
-    """Scalars for TensorBoard; without it, nothing is written and nothing is missed (metrics.jsonl has all)."""
+    """Scalars for TensorBoard; without it, nothing is written and nothing is missed (metrics.jsonl has all).
+
+    Records are written by the calling thread: TensorBoard's own writer has a thread, and when the disk is full the
+    error is raised there, where no caller can catch it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._file: BinaryIO | None = None
         self._writer: Any = None
+        self._event: Any = None
 
     def __enter__(self) -> Events:
         try:
-            from torch.utils.tensorboard.writer import SummaryWriter
+            records = importlib.import_module("tensorboard.summary.writer.record_writer")
+            self._event = importlib.import_module("tensorboard.compat.proto.event_pb2").Event
         except ImportError:
             return self
-        make: Any = SummaryWriter  # typed or not, as the version of torch has it
-        self._writer = make(str(self.folder))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file = (self.folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}").open("wb")
+        except OSError as error:
+            self._give_up(error)
+            return self
+        self._writer = records.RecordWriter(self._file)
+        self._write({"file_version": "brain.Event:2"})
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._file is not None:
+            with suppress(OSError):  # every record was flushed when it was written
+                self._file.close()
 
     def scalar(self, name: str, value: float, step: int) -> None:
         """One value at one step."""
-        if self._writer is not None:
-            self._writer.add_scalar(name, value, step)
+        self._write({"step": step, "summary": {"value": [{"tag": name, "simple_value": value}]}})
+
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        """One record, flushed, so that a TensorBoard that looks on sees it."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(self._event(wall_time=time.time(), **fields).SerializeToString())
+            self._writer.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """Go on without event files."""
+        self._writer = None
+        logger.warning("no more TensorBoard events in %s (%s); metrics.jsonl has all", self.folder, error.strerror)

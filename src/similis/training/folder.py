@@ -6,8 +6,11 @@
       spec.json          the validated specification
       environment.json   versions, machine, data and code fingerprints
       metrics.jsonl      one JSON object per line: steps, validations
-      events/            the same for TensorBoard, where it is installed
-      checkpoint.safetensors   the last position (removed when the run is done)
+      selection.json     the epoch that validation chose, for the record
+      events/            the metrics for TensorBoard, where it is installed
+      checkpoint-STAGE.safetensors           the last position of a stage (removed when the run is done)
+      checkpoint-STAGE-previous.safetensors  the position before it, for when the last one is damaged
+      best-STAGE.safetensors                 the weights that the stage chose (removed when the run is done)
       model.safetensors  the chosen weights
       result.json        written last: the run is done when it is there
 """
@@ -15,10 +18,15 @@
 from __future__ import annotations
 
 import json
-import os
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from similis.training.files import damaged, replace_file, writing
+
+logger = logging.getLogger(__name__)
 
 
 class RunFolder:
@@ -36,40 +44,52 @@ class RunFolder:
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file atomically."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        beside = self.path / f".{name}.{os.getpid()}"
-        beside.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(self.path / name)
+        text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+        replace_file(self.path / name, lambda beside: beside.write_text(text, encoding="utf-8"))
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read a JSON file; None if it is not there."""
         path = self.path / name
         if not path.exists():
             return None
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise damaged(path, error) from error
+        if not isinstance(value, dict):
+            raise damaged(path, f"it holds {type(value).__name__}, not a mapping")
         return value
 
     def tidy(self, names: Iterable[str]) -> None:
-        """Remove files that a finished run no longer needs, and halves that a killed process left beside them."""
+        """Remove files that a finished run no longer needs, and halves that a killed process left beside them.
+
+        What cannot be removed, in a folder that is read-only say, stays: it harms nobody.
+        """
         for path in [*(self.path / name for name in names), *self.path.glob(".*")]:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the metrics."""
-        with self.metrics.open("a", encoding="utf-8") as file:
+        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True) + "\n")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The lines of the metrics; a line that a crash cut short ends them."""
+        """The lines of the metrics, without a last one that a crash cut short.
+
+        Other lines that cannot be read are left out with a warning: no result depends on them.
+        """
         if not self.metrics.exists():
             return
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError:
-                return
+        try:
+            lines = self.metrics.read_bytes().splitlines()
+        except OSError as error:
+            raise damaged(self.metrics, error) from error
+        found = [read_line(line) for line in lines]
+        lost = sum(record is None for record in found[:-1])
+        if lost:
+            logger.warning("%d of %d lines of %s cannot be read and are left out", lost, len(found), self.metrics)
+        yield from (record for record in found if record is not None)
 
     def forget_after(self, stage: str, step: int, epoch: int) -> None:
         """Drop the lines of a stage that lie beyond a checkpoint, before they are written again.
@@ -79,6 +99,14 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = [r for r in self.records() if r["stage"] != stage or (r["step"] <= step and r.get("epoch", 0) <= epoch)]
-        beside = self.metrics.with_name(f".metrics.{os.getpid()}")
-        beside.write_text("".join(json.dumps(r, sort_keys=True) + "\n" for r in kept), encoding="utf-8")
-        beside.replace(self.metrics)
+        text = "".join(json.dumps(r, sort_keys=True) + "\n" for r in kept)
+        replace_file(self.metrics, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+def read_line(line: bytes) -> dict[str, Any] | None:
+    """The record in a line of the metrics; None if it holds none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and {"stage", "step"} <= record.keys() else None

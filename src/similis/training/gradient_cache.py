@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from similis.training.randomness import seeded
+from similis.training.randomness import use_seed
 from similis.values import UserError
 
 
@@ -51,7 +51,7 @@ def cached_backward(
 
 
 def _embedded(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
-    with seeded(*seeds):
+    with use_seed(*seeds):
         return embed(part)
 
 

@@ -9,16 +9,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from similis.objective.composition import Combined
-from similis.objective.joining import joined
-from similis.objective.memory import WithMemory
+from similis.objective.context import distributed
 from similis.training.average import MovingAverage
-from similis.training.division import clip_joint_norm, shared_only
+from similis.training.gradient_averaging import average_gradients, count_global_rows
 from similis.training.gradient_cache import cached_backward
 from similis.training.optimisers import set_rates
-from similis.training.processes import average_gradients, joined_count
-from similis.training.randomness import seeded
+from similis.training.randomness import use_seed
 from similis.training.schedules import Schedule
+from similis.training.sharded_state import clip_global_norm, select_replicated
 from similis.values import Batch, Communicator
 
 
@@ -94,7 +92,7 @@ def train(
         for batch in batches(progress.epoch, progress.batch):
             begun = time.perf_counter()
             value = train_step(task, batch, progress.step)
-            size = joined_count(len(batch.labels), task.communicator)
+            size = count_global_rows(len(batch.labels), task.communicator)
             progress = replace(
                 progress, batch=progress.batch + 1, step=progress.step + 1, samples=progress.samples + size
             )
@@ -118,22 +116,19 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         return embeddings
 
     def value_of(embeddings: Tensor) -> Tensor:
-        with joined(task.communicator, streamed=task.streamed):
-            if isinstance(task.loss, WithMemory | Combined):
-                own: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
-                return own
-            value: Tensor = task.loss(embeddings, batch.labels)
+        with distributed(task.communicator, ring=task.streamed):
+            value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
         return value
 
     if task.chunk is not None and task.chunk < len(batch.labels):
         value = cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
     else:
-        with seeded(task.seed, step, 0):
+        with use_seed(task.seed, step, 0):
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
         value = value.detach()
     every = [p for group in task.optimiser.param_groups for p in group["params"]]
-    average_gradients(shared_only(every, task.loss), task.communicator)
+    average_gradients(select_replicated(every, task.loss), task.communicator)
     clip(task)
     task.optimiser.step()
     if task.average is not None:
@@ -147,4 +142,4 @@ def clip(task: Task) -> None:
     if task.clip_value is not None:
         nn.utils.clip_grad_value_(parameters, task.clip_value)
     if task.clip_norm is not None:
-        clip_joint_norm(parameters, task.loss, task.clip_norm)
+        clip_global_norm(parameters, task.loss, task.clip_norm)

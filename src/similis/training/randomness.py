@@ -16,7 +16,7 @@ def mixed_seed(*parts: int) -> int:
 
 
 @contextmanager
-def seeded(*parts: int) -> Iterator[None]:
+def use_seed(*parts: int) -> Iterator[None]:
     """PyTorch's generator set from these numbers inside, and as before outside.
 
     Layers such as dropout can draw from nothing but the global generator; setting it from (seed,

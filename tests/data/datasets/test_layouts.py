@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from similis.data.known import Counts, check_counts, counted, known
-from similis.data.opening import open_data
+from similis.data.catalogue import Counts, check_counts, counted, known
+from similis.data.open_data import open_data
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from similis.data.catalogue import Counts, counted
 from similis.data.examples import image_data
-from similis.data.known import Counts, counted
 from similis.data.loader import Loader
-from similis.data.opening import open_data
+from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.values import DataError, Preprocessing
 from tests.data.pictures import photos

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from similis.objective.angles import margin_in_radians, widened_angle
+from similis.objective.comparison.angles import cosine_of_widened_angle, margin_in_radians
+from similis.objective.loss import loss
 from similis.objective.losses.arcface import arcface
 from similis.objective.losses.normface import normface
-from similis.objective.module import loss
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
 from tests.plain import dot, lse, mean, number, on_sphere
@@ -110,19 +110,19 @@ def test_without_a_margin_it_is_normface():
 
 def test_slope_of_the_own_logit_is_the_derivative_and_not_straight_through():
     cosine = torch.tensor(math.cos(math.radians(40)), dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(widened_angle(cosine, math.radians(28.6), guard=True), cosine)
+    (slope,) = torch.autograd.grad(cosine_of_widened_angle(cosine, math.radians(28.6), guard=True), cosine)
     assert slope.item() == pytest.approx(1.44846572, abs=1e-8)
     half = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(64 * widened_angle(half, 0.5, guard=True), half)
+    (slope,) = torch.autograd.grad(64 * cosine_of_widened_angle(half, 0.5, guard=True), half)
     assert slope.item() == pytest.approx(73.88, abs=0.01)  # code that adds the margin without gradient has 64
 
 
 def test_guard_keeps_the_own_logit_falling():
     cosine = circle(*range(1, 180)).mul(torch.tensor([1.0, 0.0], dtype=torch.float64)).sum(1)
-    assert (widened_angle(cosine, 1.2, guard=True).diff() < 0).all()
-    assert (widened_angle(cosine, 1.2, guard=False).diff() > 0).any()
+    assert (cosine_of_widened_angle(cosine, 1.2, guard=True).diff() < 0).all()
+    assert (cosine_of_widened_angle(cosine, 1.2, guard=False).diff() > 0).any()
     beyond = math.cos(math.radians(170))
-    guarded = float(widened_angle(torch.tensor(beyond, dtype=torch.float64), 0.5, guard=True))
+    guarded = float(cosine_of_widened_angle(torch.tensor(beyond, dtype=torch.float64), 0.5, guard=True))
     assert guarded == pytest.approx(beyond - 0.5 * math.sin(0.5), abs=1e-12)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.circle import circle
-from similis.objective.references import Block, References
+from similis.objective.terms.references import Block, References
 from similis.registry import losses
 from tests.batches import A_LABELS, B_LABELS, A, B
 from tests.plain import dot, hinge, lse, mean, negatives, on_sphere, positives, softplus

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from similis.objective.loss import loss
 from similis.objective.losses.margin import margin
 from similis.objective.losses.triplet import triplet
-from similis.objective.module import loss
 from similis.values import Triplets, UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
 from tests.plain import ZERO, distance, hinge, negatives, number, on_sphere, positives

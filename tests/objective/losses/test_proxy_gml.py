@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from similis.objective.loss import loss
 from similis.objective.losses.normface import normface
-from similis.objective.losses.proxy_gml import between_proxies, kept_neighbors, proxy_gml
-from similis.objective.module import loss
+from similis.objective.losses.proxy_gml import between_proxies, count_kept_proxies, proxy_gml
 from similis.values import UserError
 from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A, random_batch
 from tests.plain import ZERO, dot, lse, mean, number, on_sphere
@@ -102,9 +102,9 @@ def test_the_cross_entropies_are_not_negative():
 
 
 def test_number_of_neighbours():
-    assert kept_neighbors(100, 12, 0.05, None) == 60
-    assert kept_neighbors(100, 12, 0.07, None) == 84  # 0.07 * 100 * 12 is a hair above 84
-    assert kept_neighbors(4, 12, 0.05, None) == 12
+    assert count_kept_proxies(100, 12, 0.05, None) == 60
+    assert count_kept_proxies(100, 12, 0.07, None) == 84  # 0.07 * 100 * 12 is a hair above 84
+    assert count_kept_proxies(4, 12, 0.05, None) == 12
     with pytest.raises(UserError, match="at least that many"):
         proxy_gml(A, A_LABELS, CENTRES_A, neighbors=1)
 

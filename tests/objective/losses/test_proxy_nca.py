@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from similis.objective.loss import loss
 from similis.objective.losses.proxy_nca import proxy_nca
-from similis.objective.module import loss
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
 from tests.plain import ZERO, distance, dot, lse, mean, number, on_sphere, squared_distance

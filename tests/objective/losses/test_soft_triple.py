@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.compare import compare_to_classes
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.loss import loss
 from similis.objective.losses.normface import normface
-from similis.objective.losses.soft_triple import assigned, effective_centers, soft_triple, spread
+from similis.objective.losses.soft_triple import effective_centers, soft_assignment, soft_triple, spread
 from similis.objective.losses.subcenter_arcface import subcenter_arcface
-from similis.objective.module import loss
 from similis.values import UserError
 from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A, circle
 from tests.plain import ZERO, distance, dot, lse, mean, on_sphere
@@ -105,7 +105,7 @@ def test_limits_of_the_assignment():
 
 def test_the_assignment_is_differentiated_through():
     s = torch.tensor([[0.3, -0.2, 0.5]], dtype=torch.float64, requires_grad=True)
-    value = assigned(s, 10.0)
+    value = soft_assignment(s, 10.0)
     value.sum().backward()
     weights = (10 * s.detach()).softmax(-1)
     assert torch.allclose(s.grad, weights * (1 + 10 * (s.detach() - value.detach()[:, None])), atol=1e-12)

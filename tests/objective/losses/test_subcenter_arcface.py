@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from similis.objective.loss import loss
 from similis.objective.losses.arcface import arcface
 from similis.objective.losses.subcenter_arcface import subcenter_arcface
-from similis.objective.module import loss
 from similis.values import UserError
 from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A
 from tests.plain import dot, lse, mean, number, on_sphere

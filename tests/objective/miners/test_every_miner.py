@@ -8,10 +8,10 @@ import inspect
 import pytest
 import torch
 
+from similis.objective.loss import loss
 from similis.objective.miners.distance_weighted import distance_weighted
 from similis.objective.miners.random import random
-from similis.objective.module import loss
-from similis.objective.references import Block, batch_references
+from similis.objective.terms.references import Block, batch_references
 from similis.registry import losses, miners
 from similis.values import Pairs, Triplets
 from tests.batches import random_batch

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.composition import Combined, regulariser
-from similis.objective.module import loss
+from similis.objective.loss import loss
 from similis.objective.regularisers.language import language
+from similis.objective.wrappers.combined import Combined, regulariser
 from similis.registry import regularisers
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, random_batch

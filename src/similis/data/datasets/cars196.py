@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from similis.data.extras import extra
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns
+from similis.values import import_extra
 
 TRAIN_CLASSES = 98
 
@@ -28,7 +27,7 @@ def cars196(*, root: str | None = None) -> Manifest:
     if copy is not None:
         return copy
     folder = first_folder("cars196", root, "cars_annos.mat", ("cars196", "CARS196", "cars", "."))
-    marks = extra("scipy.io").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
+    marks = import_extra("scipy.io").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
     names = [str(name) for name in marks["class_names"]]
     paths = [str(mark["relative_im_path"]) for mark in marks["annotations"]]
     labels = [int(mark["class"]) - 1 for mark in marks["annotations"]]
@@ -37,6 +36,5 @@ def cars196(*, root: str | None = None) -> Manifest:
         "label": labels,
         "class_name": [names[label] for label in labels],
         "split": ["train" if label < TRAIN_CLASSES else "test" for label in labels],
-        "size": sizes(str(folder), paths),
     }
     return from_columns("cars196", columns, FolderSource(str(folder)))

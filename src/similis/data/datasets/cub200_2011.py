@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns
 
@@ -38,6 +37,5 @@ def cub200_2011(*, root: str | None = None) -> Manifest:
         "label": labels,
         "class_name": [names[classes[number]].partition(".")[2].replace("_", " ") for number in numbers],
         "split": ["train" if label < TRAIN_CLASSES else "test" for label in labels],
-        "size": sizes(str(folder / "images"), members),
     }
     return from_columns("cub200_2011", columns, FolderSource(str(folder / "images")))

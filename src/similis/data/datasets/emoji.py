@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from similis.data.known import Counts, archive_copy, place_of, register_dataset
+from similis.data.catalogue import Counts, archive_copy, place_of, register_dataset
 from similis.data.manifest import Manifest
 from similis.values import DataError
 

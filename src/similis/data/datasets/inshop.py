@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns, numbered
 
@@ -43,6 +42,5 @@ def inshop(*, root: str | None = None) -> Manifest:
         "super_class": ["/".join(PurePosixPath(path).parts[1:3]) for path in paths],
         "role": ["both" if state == "train" else state for state in states],
         "split": ["train" if state == "train" else "test" for state in states],
-        "size": sizes(str(images), paths),
     }
     return from_columns("inshop", columns, FolderSource(str(images)))

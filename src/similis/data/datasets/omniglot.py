@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.folder import is_image, listed
+from similis.data.readers.folder import is_image, list_tree
 from similis.data.sources import FolderSource
 from similis.data.table import Columns, numbered
 
@@ -28,14 +28,13 @@ def omniglot(*, root: str | None = None) -> Manifest:
     if copy is not None:
         return copy
     folder = first_folder("omniglot", root, "images_background", ("omniglot", "omniglot-py", "."))
-    files = [(f"{part}/{path}", size) for part in _PARTS for path, size in listed(str(folder / part)) if is_image(path)]
-    parents = [path.rpartition("/")[0] for path, _ in files]
+    paths = [f"{part}/{path}" for part in _PARTS for path in list_tree(str(folder / part))[0] if is_image(path)]
+    parents = [path.rpartition("/")[0] for path in paths]
     columns: Columns = {
-        "path": [path for path, _ in files],
+        "path": paths,
         "label": numbered(parents),
         "class_name": [parent.partition("/")[2].replace("/", " ") for parent in parents],
         "super_class": [parent.split("/")[1] for parent in parents],
         "split": [_PARTS[parent.partition("/")[0]] for parent in parents],
-        "size": [size for _, size in files],
     }
     return from_columns("omniglot", columns, FolderSource(str(folder)))

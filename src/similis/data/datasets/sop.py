@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from similis.data.known import Counts, archive_copy, first_folder, register_dataset
+from similis.data.catalogue import Counts, archive_copy, first_folder, register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import sizes
 from similis.data.sources import FolderSource
 from similis.data.table import Columns, numbered
 
@@ -40,6 +39,5 @@ def sop(*, root: str | None = None) -> Manifest:
         "class_name": [f"item {item}" for item in items],
         "super_class": [path.partition("/")[0].removesuffix("_final") for path in paths],
         "split": parts,
-        "size": sizes(str(folder), paths),
     }
     return from_columns("sop", columns, FolderSource(str(folder)))

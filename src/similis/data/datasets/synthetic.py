@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.data.draws import generator_of
-from similis.data.known import register_dataset
+from similis.data.catalogue import register_dataset
 from similis.data.manifest import Manifest, from_columns
+from similis.data.random_draws import generator_of
 from similis.data.table import Columns
 from similis.values import UserError
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path, PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
 from similis.data.readers.delimited import read_columns
 from similis.data.readers.folder import by_parent
-from similis.data.sources import ZipSource, is_url, open_binary
+from similis.data.sources import connect, file_version, is_url
 from similis.data.table import standard
+from similis.data.zip_source import ZipSource, open_zip
 from similis.values import DataError
 
 
@@ -24,22 +23,19 @@ def read_archive(place: str, *, table: str | None = None) -> Manifest:
     Example:
         >>> read_archive("cub200_2011.zip")  # doctest: +SKIP
     """
-    try:
-        with open_binary(place) as file, zipfile.ZipFile(file) as archive:
-            members = {entry.filename: entry.file_size for entry in archive.infolist() if not entry.is_dir()}
-    except FileNotFoundError as error:
-        raise DataError(f"no archive {place!r}") from error
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{place!r} is not a zip archive or is cut short; fetch it again") from error
-    name, source = PurePosixPath(place).stem, ZipSource(place)
+    with open_zip(place) as archive:
+        names = {False: set[str](), True: set[str]()}
+        for entry in archive.infolist():
+            names[entry.is_dir()].add(entry.filename.rstrip("/"))
+    members, folders = names[False], names[True]
+    name, source = PurePosixPath(place).stem, ZipSource(place, file_version(place).mark)
     table = table or beside(place)
     if table is None:
-        return by_parent(name, sorted(members.items()), source, place)
+        return by_parent(name, sorted(members), sorted(folders), source, place)
     columns = standard(read_columns(table), table)
     missing = [path for path in columns["path"] if path not in members]
     if missing:
         raise DataError(f"{len(missing)} images of {table!r} are missing in {place!r}, the first is {missing[0]!r}")
-    columns["size"] = [members[path] for path in columns["path"]]
     return from_columns(name, columns, source)
 
 
@@ -55,6 +51,6 @@ def beside(place: str) -> str | None:
 def exists(place: str) -> bool:
     """Whether a file or folder exists, local or behind an fsspec URL."""
     if is_url(place):
-        system, path = extra("fsspec").core.url_to_fs(place)
+        system, path = connect(place)
         return bool(system.exists(path))
     return Path(place).exists()

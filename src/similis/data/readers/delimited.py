@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
-from similis.data.sources import FolderSource, is_url, joined, open_binary
-from similis.data.table import standard
+from similis.data.sources import FolderSource, open_binary
+from similis.data.table import check_columns, standard
 from similis.values import DataError
 
 
@@ -25,7 +24,6 @@ def read_delimited(place: str, *, images: str | None = None) -> Manifest:
     """
     root = images or parent(place)
     columns = standard(read_columns(place), place)
-    columns["size"] = sizes(root, columns["path"])
     return from_columns(PurePosixPath(place).stem, columns, FolderSource(root))
 
 
@@ -36,37 +34,28 @@ def read_columns(place: str) -> dict[str, list[str]]:
         with open_binary(place) as file:
             text = bytes(file.read()).decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise DataError(f"no table {place!r}") from error
+        raise DataError(f"there is no table {place!r}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"{place!r} is not UTF-8 (line {line}); save it as UTF-8, for example with: iconv -f latin1 -t utf-8"
+        ) from error
     # Quotes are plain characters in a TSV, as in most published lists; a CSV quotes its commas.
     lines = csv.reader(io.StringIO(text, newline=""), dialect="excel-tab" if tabs else "excel",
                        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)  # fmt: skip
-    rows = [row for row in lines if row]
+    try:
+        rows = [row for row in lines if row]
+    except csv.Error as error:
+        raise DataError(f"{place!r}: line {lines.line_num} cannot be read ({error}); correct it") from error
     if not rows:
-        raise DataError(f"{place}: the table is empty; its first line must name the columns")
+        raise DataError(f"{place!r}: the table is empty; its first line must name the columns")
+    check_columns(rows[0], place)
     bad = next((number for number, row in enumerate(rows) if len(row) != len(rows[0])), None)
     if bad is not None:
-        raise DataError(f"{place}: line {bad + 1} has {len(rows[bad])} fields, the header has {len(rows[0])}")
+        raise DataError(f"{place!r}: line {bad + 1} has {len(rows[bad])} fields, the header has {len(rows[0])}")
     return {name: [row[column] for row in rows[1:]] for column, name in enumerate(rows[0])}
 
 
 def parent(place: str) -> str:
     """The folder of a file, local or URL."""
     return place.rpartition("/")[0] or "."
-
-
-def sizes(root: str, paths: list[str]) -> list[int]:
-    """The size of every file; a file that is missing is an error that says how many are."""
-    found: list[int] = []
-    missing: list[str] = []
-    for path in paths:
-        try:
-            place = joined(root, path)
-            found.append(int(extra("fsspec").core.url_to_fs(place)[0].size(place)) if is_url(place)
-                         else Path(place).stat().st_size)  # fmt: skip
-        except FileNotFoundError:
-            missing.append(path)
-    if missing:
-        raise DataError(
-            f"{len(missing)} of {len(paths)} images are missing below {root!r}, the first is {missing[0]!r}"
-        )
-    return found

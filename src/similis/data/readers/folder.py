@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
-from similis.data.sources import FolderSource, Source, is_url
+from similis.data.sources import FolderSource, Source, connect, is_url
 from similis.data.table import SPLITS, numbered
 from similis.values import DataError
 
@@ -24,42 +24,104 @@ def read_folder(root: str) -> Manifest:
     Example:
         >>> read_folder("photos/")  # doctest: +SKIP
     """
-    files = listed(root)
-    return by_parent(PurePosixPath(root.rstrip("/")).name or root, files, FolderSource(root), root)
+    files, folders = list_tree(root)
+    return by_parent(PurePosixPath(root.rstrip("/")).name or root, files, folders, FolderSource(root), root)
 
 
-def listed(root: str) -> list[tuple[str, int]]:
-    """Relative paths and sizes of all files below a folder, sorted."""
+def list_tree(root: str) -> tuple[list[str], list[str]]:
+    """Relative paths of all files below a folder and of all folders, both sorted; what is hidden is left out."""
     if is_url(root):
-        system, top = extra("fsspec").core.url_to_fs(root)
-        found = system.find(top, detail=True)
+        system, top = connect(root)
         start = len(top.rstrip("/")) + 1
-        return sorted((path[start:], int(entry["size"])) for path, entry in found.items())
-    if not Path(root).is_dir():
-        raise DataError(f"no folder {root!r}; give a folder of class folders, an archive, a table or a known name")
-    pairs = []
-    for folder, _, names in os.walk(root, followlinks=True):
-        for name in names:
-            path = Path(folder) / name
-            pairs.append((path.relative_to(root).as_posix(), path.stat().st_size))
-    return sorted(pairs)
+        return sorted(path[start:] for path in system.find(top)), []
+    files: list[str] = []
+    folders: list[str] = []
+    waiting = [("", frozenset({identity(root)}))]  # a folder with those it lies in, by which a loop is noticed
+    while waiting:
+        folder, above = waiting.pop()
+        for entry in entries(root, folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if is_hidden(entry.name):
+                continue
+            if not is_folder(entry):
+                files.append(path)
+                continue
+            own = identity(entry.path)
+            if own in above:
+                raise DataError(f"{root!r}: {path!r} is a link to a folder that it lies in; remove the link")
+            folders.append(path)
+            waiting.append((path, above | {own}))
+    return sorted(files), sorted(folders)
 
 
-def by_parent(name: str, files: Iterable[tuple[str, int]], source: Source, where: str) -> Manifest:
+def entries(root: str, folder: str) -> list[os.DirEntry[str]]:
+    """What a folder holds."""
+    try:
+        with os.scandir(Path(root) / folder) as found:
+            return list(found)
+    except OSError as error:
+        raise DataError(
+            f"the folder {folder[:80]!r} of {root!r} cannot be read ({error.strerror}); "
+            "change its permissions, move it or remove it"
+        ) from error
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder or a link to one; a link to itself is neither."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def identity(folder: str) -> tuple[int, int]:
+    """The same for every path that leads to a folder."""
+    facts = Path(folder).stat()
+    return facts.st_dev, facts.st_ino
+
+
+def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: Source, where: str) -> Manifest:
     """A manifest in which the parent folders of an image name its class; other files are left out."""
-    images = [(path, size) for path, size in files if is_image(path)]
+    images = [path for path in files if is_image(path)]
     if not images:
         raise DataError(f"{where!r} holds no image; known endings are {', '.join(sorted(ENDINGS))}")
-    loose = [path for path, _ in images if "/" not in path]
+    check_names(images, where)
+    loose = [path for path in images if "/" not in path]
     if loose:
         raise DataError(f"{where!r}: {len(loose)} images ({loose[0]!r}) lie in no class folder; move them into one")
-    parents = [list(PurePosixPath(path).parts[:-1]) for path, _ in images]
-    columns: dict[str, list[object]] = {"path": [path for path, _ in images], "size": [size for _, size in images]}
+    parents = [list(PurePosixPath(path).parts[:-1]) for path in images]
+    columns: dict[str, list[object]] = {"path": list(images)}
     if {parts[0] for parts in parents} == set(SPLITS) and all(len(parts) > 1 for parts in parents):
         columns["split"] = [parts.pop(0) for parts in parents]
     names = ["/".join(parts) for parts in parents]
     columns |= {"class_name": list(names), "label": list(numbered(text_order(names)))}
-    return from_columns(name, columns, source)
+    return replace(from_columns(name, columns, source), empty_folders=without_images(folders, images))
+
+
+def check_names(paths: Sequence[str], where: str) -> None:
+    """Raise if a path is not UTF-8, as every table and every report needs it."""
+    wrong = [path for path in paths if not is_utf8(path)]
+    if wrong:
+        raise DataError(
+            f"{len(wrong)} of {len(paths)} file names in {where!r} are not UTF-8, the first is {wrong[0]!r}; rename "
+            "them, for example with: convmv -r -f latin1 -t utf8 --notest FOLDER"
+        )
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a path of this machine can be written as UTF-8."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def without_images(folders: Iterable[str], images: Iterable[str]) -> tuple[str, ...]:
+    """The topmost folders that hold no image, neither themselves nor below."""
+    full = {""}
+    for image in images:
+        parent = image.rpartition("/")[0]
+        while parent not in full:
+            full.add(parent)
+            parent = parent.rpartition("/")[0]
+    return tuple(folder for folder in folders if folder not in full and folder.rpartition("/")[0] in full)
 
 
 def text_order(names: list[str]) -> list[str]:
@@ -70,4 +132,9 @@ def text_order(names: list[str]) -> list[str]:
 def is_image(path: str) -> bool:
     """Whether the ending is that of an image and no part of the path is hidden."""
     pure = PurePosixPath(path)
-    return pure.suffix.lower() in ENDINGS and not any(part.startswith((".", "__")) for part in pure.parts)
+    return pure.suffix.lower() in ENDINGS and not any(is_hidden(part) for part in pure.parts)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is kept from view: ``.git``, ``__MACOSX``."""
+    return name.startswith((".", "__"))

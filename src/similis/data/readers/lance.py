@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from similis.data.extras import extra
+from similis.data.lance_source import LanceSource, lance_errors
 from similis.data.manifest import Manifest
-from similis.data.sources import LanceSource
-from similis.values import DataError
+from similis.data.sources import tree_version
+from similis.values import DataError, import_extra
 
 WANTED = ("id", "path", "label", "class_name", "bytes")
 
@@ -21,17 +21,14 @@ def read_lance(place: str) -> Manifest:
     Example:
         >>> read_lance("photos.lance")  # doctest: +SKIP
     """
-    lance = extra("lance")
-    try:
+    lance = import_extra("lance")
+    with lance_errors(place):
         data = lance.dataset(place)
-    except (ValueError, FileNotFoundError, OSError) as error:
-        raise DataError(f"{place!r} is not a Lance data set; write one with: similis data pack") from error
-    names = data.schema.names
-    missing = [name for name in WANTED if name not in names]
-    if missing:
-        raise DataError(f"{place!r} lacks the columns {missing}; write it with: similis data pack")
-    table = data.to_table(columns=[name for name in names if name != "bytes"])
+        names = data.schema.names
+        missing = [name for name in WANTED if name not in names]
+        if missing:
+            raise DataError(f"{place!r} lacks the columns {missing}; write it with: similis data pack")
+        table = data.to_table(columns=[name for name in names if name != "bytes"])
     stored = (table.schema.metadata or {}).get(b"similis.name", b"").decode()
-    return Manifest(
-        stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), LanceSource(place)
-    )
+    source = LanceSource(place, tree_version(place).mark)
+    return Manifest(stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), source)

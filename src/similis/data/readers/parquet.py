@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from similis.data.extras import extra
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import parent, sizes
-from similis.data.sources import FolderSource, open_binary
-from similis.data.table import standard
-from similis.values import DataError
+from similis.data.readers.delimited import parent
+from similis.data.sources import FolderSource, first_line, open_binary
+from similis.data.table import check_columns, standard
+from similis.values import DataError, import_extra
 
 
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
@@ -24,13 +23,14 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     """
     try:
         with open_binary(place) as file:
-            table = extra("pyarrow.parquet").read_table(file)
+            table = import_extra("pyarrow.parquet").ParquetFile(file).read()
+        check_columns(table.column_names, place)
+        columns = standard(table.to_pydict(), place)
     except FileNotFoundError as error:
-        raise DataError(f"no table {place!r}") from error
-    columns = standard(table.to_pydict(), place)
+        raise DataError(f"there is no table {place!r}") from error
+    except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:
+        raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
     name = PurePosixPath(place).stem
     if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
-    root = images or parent(place)
-    columns["size"] = sizes(root, columns["path"])
-    return from_columns(name, columns, FolderSource(root))
+    return from_columns(name, columns, FolderSource(images or parent(place)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.data.draws import generator_of
+from similis.data.balanced_layout import allot, deal, grouped, spread
+from similis.data.random_draws import generator_of
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler
-from similis.data.slots import allot, deal, grouped, spread
 from similis.values import UserError
 
 

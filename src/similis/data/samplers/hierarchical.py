@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from similis.data.draws import generator_of
+from similis.data.balanced_layout import Groups, allot, deal, grouped, spread
+from similis.data.random_draws import generator_of
 from similis.data.samplers.balanced import classes_per_batch
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler
-from similis.data.slots import Groups, allot, deal, grouped, spread
 from similis.values import UserError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from similis.data.draws import generator_of
+from similis.data.random_draws import generator_of
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler, shuffle
 from similis.values import UserError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from similis.data.draws import generator_of
+from similis.data.random_draws import generator_of
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler, shuffle
 
 

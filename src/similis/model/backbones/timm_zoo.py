@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from similis.model.backbone import PRETRAINED, ZOO, Backbone, Setting, register_backbone
 from similis.model.weights import Loaded, load_weights, read_weights, weights_hash
 from similis.registry import unknown
-from similis.values import DataError, MissingExtraError, Preprocessing, UserError
+from similis.values import DataError, Preprocessing, UserError, import_extra
 
 TOKENS = ("patches", "class")
 INTERPOLATIONS = ("bilinear", "bicubic")
@@ -97,10 +97,7 @@ def zoo(setting: Setting, *, tokens: str = "patches", drop_path: float = 0.0) ->
 
 def created(setting: Setting, drop_path: float) -> Any:
     """The network of timm's. Its own start draws from the global generator, which is seeded and put back."""
-    try:
-        import timm
-    except ImportError as error:
-        raise MissingExtraError("timm", "vision") from error
+    timm = import_extra("timm")
     arguments: dict[str, Any] = {"drop_path_rate": drop_path} if drop_path else {}
     try:
         published = timm.get_pretrained_cfg(setting.name)

@@ -6,10 +6,10 @@ import math
 
 from torch import Tensor
 
-from similis.objective.angles import margin_in_radians, widened_angle
-from similis.objective.compare import compare_to_classes
-from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, softplus
+from similis.objective.comparison.angles import cosine_of_widened_angle, margin_in_radians
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
 
 
@@ -62,7 +62,8 @@ def arcface(
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: many classes with clean labels, faces above all; a smaller scale (16) for small data.
@@ -78,5 +79,5 @@ def arcface(
     margin = margin_in_radians(margin_deg, margin_rad)
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
     others = p.neg(lambda t: lse(scale * t.s))
-    own = widened_angle(p.at(labels.long()).s, margin, guard)
+    own = cosine_of_widened_angle(p.at(labels.long()).s, margin, guard)
     return p.mean(softplus(others - scale * own))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare
-from similis.objective.reductions import lse, present, softplus
-from similis.objective.references import References
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import lse, present, softplus
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
 

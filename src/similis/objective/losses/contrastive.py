@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Likeness
-from similis.objective.reductions import Term, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import Similarities
+from similis.objective.terms.reductions import Term, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import Pairs, UserError
 
@@ -22,7 +22,7 @@ PairGeometry = Literal["cosine", "euclid2", "hadsell", "euclid"]
 Reduction = Literal["active", "balanced", "mean", "anchor", "sum"]
 MARGINS = {"cosine": 0.5, "euclid2": 1.0, "hadsell": 1.0, "euclid": 0.5}
 REDUCTIONS = ("active", "balanced", "mean", "anchor", "sum")
-PairFunction = Callable[[Likeness], Tensor]
+PairFunction = Callable[[Similarities], Tensor]
 
 
 class Half(NamedTuple):
@@ -37,7 +37,7 @@ class Half(NamedTuple):
     family="pair",
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), hadsell and euclid (distance)",
     input="either",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="T + B D"),
     paper="Hadsell, Chopra, LeCun: Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006",
     network="siamese convolutional network, 2",
     weight="S: 1 for every positive and every active negative (cosine)",
@@ -96,7 +96,7 @@ def contrastive(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: a robust first try with class-balanced batches and no miner. ``euclid2`` has no
     force between coincident negatives; ``hadsell`` has its largest there.
@@ -122,7 +122,7 @@ def contrastive(
         grades = labels[tuples.positive_anchors, tuples.positives] if labels.ndim == 2 else None
         halves = over_tuples(p, tuples, grades, pull, push, hinged=geometry != "cosine")
     default: Reduction = "active" if geometry in ("cosine", "euclid") else "mean"
-    return reduced(p, *halves, default if reduction is None else reduction)
+    return reduce_pairs(p, *halves, default if reduction is None else reduction)
 
 
 def pair_functions(geometry: PairGeometry, margin: float, offset: bool) -> tuple[PairFunction, PairFunction]:
@@ -166,7 +166,7 @@ def over_tuples(
     )
 
 
-def reduced(p: Comparison, near: Half, far: Half, reduction: Reduction) -> Tensor:
+def reduce_pairs(p: Comparison, near: Half, far: Half, reduction: Reduction) -> Tensor:
     """The two halves as one number."""
     if reduction not in REDUCTIONS:
         raise UserError(unknown("reduction", reduction, list(REDUCTIONS)))

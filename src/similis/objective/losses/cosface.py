@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes
-from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, softplus
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
 
 
@@ -45,7 +45,8 @@ def cosface(
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: like ArcFace, with a gradient that stays finite for perfectly aligned samples.

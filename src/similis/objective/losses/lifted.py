@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.reductions import Term, count, lse, present, top, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import Term, count, lse, present, top, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -104,7 +104,7 @@ def lifted(
     p = compare(embeddings, labels, references, sphere=on_sphere)
     m = MARGINS[form] if margin is None else margin
     if m is None:
-        return mined_without_margin(p, epsilon_cos, pull_scale, push_scale)
+        return mine_without_margin(p, epsilon_cos, pull_scale, push_scale)
     if form == "song":
         return over_pairs(p, m)
     near = p.pos(lambda t: lse(m - t.s if cosine else t.d))
@@ -125,11 +125,11 @@ def over_pairs(p: Comparison, margin: float) -> Tensor:
     return p.ratio(value, number) / 2
 
 
-def mined_without_margin(p: Comparison, epsilon_cos: float, pull_scale: float, push_scale: float) -> Tensor:
+def mine_without_margin(p: Comparison, epsilon_cos: float, pull_scale: float, push_scale: float) -> Tensor:
     """Two log-sum-exps over mined pairs; anchors that keep nothing count as 0 in the mean."""
     farthest = -p.pos(lambda t: top(-t.s)).values[:, 0]
     nearest = p.neg(lambda t: top(t.s)).values[:, 0]
-    pull = p.pos(lambda t, near: lse(-pull_scale * t.s, t.s < near + epsilon_cos), rows=(nearest,))
-    push = p.neg(lambda t, far: lse(push_scale * t.s, t.s > far - epsilon_cos), rows=(farthest,))
+    pull = p.pos(lambda t, near: lse(-pull_scale * t.s, ~(t.s >= near + epsilon_cos)), rows=(nearest,))
+    push = p.neg(lambda t, far: lse(push_scale * t.s, ~(t.s <= far - epsilon_cos)), rows=(farthest,))
     kept = present(pull) & present(push)
     return p.mean(torch.where(kept, 2 / pull_scale * pull + 2 / push_scale * push, 0.0))

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.compare import compare, known_rows
-from similis.objective.comparison import Comparison
-from similis.objective.proxies import Size
-from similis.objective.reductions import Term, count, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.comparison.proxies import Size
+from similis.objective.terms.labels import check_rows
+from similis.objective.terms.reductions import Term, count, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
@@ -38,7 +39,7 @@ def boundary(size: Size, *, beta: float = 1.2, per_class: bool = False, learnabl
     family="triplet",
     geometry="distance of unit vectors",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="T + B D"),
     paper="Wu, Manmatha, Smola, Kraehenbuehl: Sampling Matters in Deep Embedding Learning, ICCV 2017",
     network="ResNet50, 128",
     weight="S: 1 for every active pair",
@@ -88,7 +89,7 @@ def margin(
 
     Shapes: embeddings (B, D), labels (B,), beta () or (C,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: with the miner ``distance_weighted``; robust to noise because a pair is judged by
     an absolute distance, not against another pair. 1.2 is a distance: as a cosine it would be 0.28.
@@ -117,7 +118,7 @@ def of_anchors(edge: Tensor, labels: Tensor) -> Tensor:
     """The boundary of each anchor's class."""
     if labels.ndim == 2:
         raise UserError("a boundary for each class needs labels, not a relation matrix; pass one beta")
-    return edge[known_rows(labels.long(), len(edge))]
+    return edge[check_rows(labels.long(), len(edge))]
 
 
 def over_all(p: Comparison, edges: Tensor, margin_dist: float) -> tuple[Tensor, Tensor, Tensor]:

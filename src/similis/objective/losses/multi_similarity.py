@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import angle_cosine
-from similis.objective.reductions import lse, softplus, top
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import angle_cosine
+from similis.objective.terms.reductions import lse, softplus, top
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Pairs
 
@@ -21,7 +21,7 @@ Keep = tuple[Tensor, ...]
     family="pair",
     geometry="cosine",
     input="unit",
-    cost=Cost(time="B^2 D", memory="B D"),
+    cost=Cost(time="B^2 D", memory="B D", tuples="B^2 + B D"),
     paper="Wang, Han, Huang, Dong, Scott: Multi-Similarity Loss with General Pair Weighting, CVPR 2019",
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the mined pairs of the anchor",
@@ -80,7 +80,7 @@ def multi_similarity(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
+    Cost: time B^2 D, memory B D; T tuples take memory B^2 + B D; in tiles, so no matrix of similarities is held.
 
     When to use: the strongest of the losses without proxies; class-balanced batches, five images each.
 
@@ -140,4 +140,4 @@ def kept(t: Tile, *keep: Tensor, above: bool) -> Tensor | None:
         return None
     if keep[0].dtype == torch.bool:
         return keep[0][:, 0, t.columns[0]]
-    return t.s > keep[0] if above else t.s < keep[0]
+    return ~(t.s <= keep[0]) if above else ~(t.s >= keep[0])  # a NaN stays, or it would vanish from the loss

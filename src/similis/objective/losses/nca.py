@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.reductions import Term, lse, present, softplus
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import Term, lse, present, softplus
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -48,7 +48,7 @@ def nca(
 
     ``prob`` is the negative logarithm of the probability of a neighbour of the own class, since
     the sum over all k other than i is the sum over both sets. ``ratio`` leaves the own class out of the
-    denominator, as ProxyNCA does; it has no lower bound.
+    denominator, as ProxyNCA does; on free vectors it has no lower bound.
 
     Args:
         embeddings: (B, D).

@@ -6,15 +6,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from similis.objective.compare import checked_labels, compare
-from similis.objective.comparison import Comparison, squares
-from similis.objective.distances import unit, widened
-from similis.objective.joining import communicator_here
-from similis.objective.reductions import count, lse, present, softplus, top, total
-from similis.objective.references import Block, References
-from similis.objective.tiling import tiling_of
+from similis.objective.backends.base import Comparison, squares
+from similis.objective.comparison.compare import compare, has_whole_batch
+from similis.objective.terms.labels import check_labels
+from similis.objective.terms.reductions import count, lse, present, softplus, top, total
+from similis.objective.terms.references import Block, References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -91,9 +88,8 @@ def npair(
     """
     if positives not in ("all", "one", "pairs"):
         raise UserError(unknown("choice of positives", positives, ["all", "one", "pairs"]))
-    alone = references is None and labels.ndim == 1 and communicator_here() is None
-    if positives == "pairs" and alone and not torch.compiler.is_compiling():
-        rows = pair_rows(checked_labels(labels, len(embeddings)))
+    if positives == "pairs" and references is None and labels.ndim == 1 and has_whole_batch():
+        rows = pair_rows(check_labels(labels, len(embeddings)))
         if rows.shape[1]:
             return chosen_pairs(embeddings[rows[0]], embeddings[rows[1]], l2, sphere)
     p = compare(embeddings, labels, references, sphere=sphere)
@@ -137,15 +133,9 @@ def pair_rows(labels: Tensor) -> Tensor:
 def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> Tensor:
     """The loss of N pairs, (N, D) each: N^2 products, where masks over the batch would take B^2."""
     names = torch.arange(len(anchors), device=anchors.device)
-    with torch.autocast(anchors.device.type, enabled=False):
-        rows, columns = (unit(each) if sphere else widened(each) for each in (anchors, partners))
-        if tiling_of(len(rows), len(columns)) is None:
-            value = cross_entropy(rows @ columns.T, names)  # log(1 + sum over k of e^(s_ik - s_ii))
-        else:
-            p = compare(rows, names, References((Block(columns, names),)), sphere=False)
-            far = p.neg(lambda t: lse(t.s))
-            value = p.mean(softplus(far - p.at(names).s), present(far))
-        return value + l2 * (squares(rows).mean() + squares(columns).mean()) / 2 if l2 else value
+    p = compare(anchors, names, References((Block(partners, names),)), sphere=sphere)
+    value = p.mean(p.every(lambda t: lse(t.s)) - p.at(names).s)  # log(1 + sum over k of e^(s_ik - s_ii))
+    return value + l2 * (squares(p.rows).mean() + squares(p.columns()[0]).mean()) / 2 if l2 else value
 
 
 def first_pairs(p: Comparison, l2: float) -> Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.reductions import Term, count, lse, softplus, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import Term, count, lse, softplus, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.compare import compare_classes_to
-from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, present, softplus
-from similis.objective.references import References
+from similis.objective.comparison.compare import compare_classes_to
+from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.reductions import lse, present, softplus
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
 
@@ -62,8 +62,8 @@ def proxy_anchor(
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is unbiased: the second mean is linear in
-    the terms of the classes.
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is unbiased: the second mean
+    is linear in the terms of the classes.
 
     When to use: the default choice for a few thousand classes; fast to converge, no miner, any batches;
     its proxies want 100 times the learning rate of the network.

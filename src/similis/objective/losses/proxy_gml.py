@@ -7,24 +7,22 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.compare import built, compare_to_classes, names_of, shared
-from similis.objective.comparison import Comparison
-from similis.objective.distances import unit
-from similis.objective.joining import classes_here, number_of_classes
-from similis.objective.proxies import Size, class_vectors, stacked
-from similis.objective.reductions import Term, Top, lse, softplus, top
-from similis.objective.references import Block, References
-from similis.objective.tile import Tile
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare_classes, compare_to_classes, count_classes, own_classes
+from similis.objective.comparison.proxies import Size, check_stacked, initial_proxies
+from similis.objective.terms.reductions import Term, Top, lse, softplus, top
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
+from similis.sphere import unit
 from similis.values import UserError
 
 
 def class_proxies(size: Size, *, subproxies: int = 12) -> Tensor:
     """M directions for each class, (C, M, D)."""
-    return class_vectors(size, subproxies)
+    return initial_proxies(size, subproxies)
 
 
-def kept_neighbors(classes: int, subproxies: int, ratio: float, neighbors: int | None) -> int:
+def count_kept_proxies(classes: int, subproxies: int, ratio: float, neighbors: int | None) -> int:
     """K, the number of proxies that a sample keeps, its own M among them."""
     if neighbors is None:
         # a product such as 0.07 * 100 * 12 may land a hair above the whole number that is meant
@@ -106,14 +104,14 @@ def proxy_gml(
         >>> round(float(proxy_gml(torch.eye(2), torch.tensor([0, 1]), w, ratio=1.0, regularisation=0.0)), 4)
         0.3133
     """
-    classes, members = number_of_classes(proxies), stacked(proxies).shape[1]
-    rivals = kept_neighbors(classes, members, ratio, neighbors) - members
+    classes, members = count_classes(proxies), check_stacked(proxies).shape[1]
+    rivals = count_kept_proxies(classes, members, ratio, neighbors) - members
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
-    value = p.mean(softplus(kept_classes(p, rivals, members) - p.at(labels.long()).s.sum(-1)))
+    value = p.mean(softplus(lse_of_kept_classes(p, rivals, members) - p.at(labels.long()).s.sum(-1)))
     return value + regularisation * between_proxies(proxies) if regularisation else value
 
 
-def kept_classes(p: Comparison, rivals: int, members: int) -> Tensor:
+def lse_of_kept_classes(p: Comparison, rivals: int, members: int) -> Tensor:
     """Log-sum-exp over the other classes that have one of the ``rivals`` most similar proxies, (B,)."""
     if not rivals:
         nothing: Tensor = p.neg(lambda t: lse(t.s.sum(-1), torch.zeros_like(t.s[..., 0], dtype=torch.bool)))
@@ -134,11 +132,7 @@ def between_proxies(proxies: Tensor) -> Tensor:
 
     The cosines of a proxy with all proxies of a class add up to its product with their sum.
     """
-    vectors = unit(proxies)
-    share = classes_here()
-    sums = vectors.sum(1) if share is None else share.gather(vectors.sum(1))
-    own = names_of(vectors, share).repeat_interleave(vectors.shape[1])
-    block = Block(sums, torch.arange(len(sums), device=sums.device))
-    q = built(vectors.flatten(0, 1), own, References((block,)), sphere=True, normalise=False)
-    q = shared(q, None if share is None else share.communicator)
-    return q.mean(softplus(q.neg(lambda t: lse(t.s)) - q.at(own).s))
+    vectors = unit(own_classes(proxies))
+    q = compare_classes(vectors, vectors.sum(1))
+    assert q.row_labels is not None
+    return q.mean(softplus(q.neg(lambda t: lse(t.s)) - q.at(q.row_labels).s))

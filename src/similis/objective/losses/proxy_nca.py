@@ -6,12 +6,11 @@ import math
 
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes
-from similis.objective.distances import angle_cosine
-from similis.objective.joining import number_of_classes
-from similis.objective.proxies import Size, class_vectors
-from similis.objective.reductions import Term, lse
-from similis.objective.tile import Tile
+from similis.objective.comparison.compare import compare_to_classes, count_classes
+from similis.objective.comparison.proxies import Size, initial_proxies
+from similis.objective.terms.distances import angle_cosine
+from similis.objective.terms.reductions import Term, lse
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import UserError
 
@@ -26,7 +25,7 @@ def class_proxies(size: Size) -> Tensor:
     """One direction for each of at least two classes, (C, D)."""
     if size.num_classes is not None:
         two_or_more(size.num_classes)
-    return class_vectors(size)
+    return initial_proxies(size)
 
 
 @register_loss(
@@ -72,7 +71,8 @@ def proxy_nca(
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.
@@ -86,7 +86,7 @@ def proxy_nca(
         >>> float(proxy_nca(x, torch.tensor([0]), proxies=torch.tensor([[1.0, 0.0], [-1.0, 0.0]])))
         -4.0
     """
-    two_or_more(number_of_classes(proxies))
+    two_or_more(count_classes(proxies))
     p = compare_to_classes(embeddings, labels, proxies, sphere=True)
     own = p.at(labels.long())
 

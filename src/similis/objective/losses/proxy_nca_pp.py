@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes
-from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, softplus
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import UserError
 
@@ -44,7 +44,8 @@ def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, tempera
 
     Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: fine-grained retrieval with class-balanced batches and fast proxies; the preset's

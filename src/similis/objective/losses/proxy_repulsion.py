@@ -7,12 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare_classes, compare_classes_to
-from similis.objective.comparison import Comparison
-from similis.objective.joining import batch_size
-from similis.objective.proxies import one_per_class
-from similis.objective.reductions import lse, present, softplus
-from similis.objective.references import References
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare_classes, compare_classes_to
+from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.reductions import lse, present, softplus
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -26,7 +25,7 @@ Gram = Literal["sum", "mean"]
     input="unit",
     cost=Cost(time="B C D + C^2 D", memory="C D"),
     paper="Psomas: Metric Learning: A Deep Dive, MSc thesis, University of Athens, 2020, chapter 6",
-    network="ResNet-50, 512",
+    network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of a proxy; among the other proxies for the push",
     learns={"proxies": one_per_class("kaiming_normal")},
     sampler="random",
@@ -93,7 +92,7 @@ def proxy_repulsion(
     pull = p.pos(lambda t: lse(-scale * (t.s - margin_cos)))
     value = p.mean(softplus(pull), present(pull))
     if form == "samples":
-        return value + repulsion(seen_by_samples(p, batch_size(len(embeddings)), gram), p.rows, scale, margin_cos)
+        return value + repulsion(project_on_samples(p, gram), p.rows, scale, margin_cos)
     if form not in ("proxies", "hybrid"):
         raise UserError(unknown("form of proxy_repulsion", form, ["samples", "proxies", "hybrid"]))
     between = repulsion(p.rows, p.rows, scale, margin_cos)
@@ -109,10 +108,10 @@ def repulsion(rows: Tensor, columns: Tensor, scale: float, margin_cos: float) ->
     return q.mean(softplus(q.neg(lambda t: lse(scale * (t.s + margin_cos)))))
 
 
-def seen_by_samples(p: Comparison, batch: int, gram: Gram) -> Tensor:
+def project_on_samples(p: Comparison, gram: Gram) -> Tensor:
     """Rows W X^T X, whose products with W are G: a sum over the batch, or its mean."""
     if gram not in ("sum", "mean"):
         raise UserError(unknown("gram", gram, ["sum", "mean"]))
     with torch.autocast(p.vectors.device.type, enabled=False):
         summed = p.rows @ p.gram()
-    return summed * ((batch if gram == "sum" else 1) / max(len(p.references), 1))
+    return summed * ((p.references.live if gram == "sum" else 1) / max(len(p.references), 1))

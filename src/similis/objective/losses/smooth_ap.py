@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.ranks import soft_ranks
-from similis.objective.references import References
+from similis.objective.comparison.compare import compare
+from similis.objective.comparison.soft_ranks import soft_ranks
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
 

@@ -7,17 +7,18 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare_to_classes
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Likeness, unit
-from similis.objective.proxies import Size, class_vectors, stacked
-from similis.objective.reductions import lse, softplus
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.proxies import Size, check_stacked, initial_proxies
+from similis.objective.terms.distances import Similarities
+from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
+from similis.sphere import unit
 
 
 def class_centers(size: Size, *, centers: int = 10) -> Tensor:
     """K vectors for each class, (C, K, D)."""
-    return class_vectors(size, centers, "kaiming_uniform")
+    return initial_proxies(size, centers, "kaiming_uniform")
 
 
 @register_loss(
@@ -90,7 +91,8 @@ def soft_triple(
 
     Cost: time B C K D + C K^2 D, memory C K D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: classes of several looks; start with more centres than needed, the last term merges
@@ -104,14 +106,14 @@ def soft_triple(
         >>> round(float(soft_triple(torch.eye(2), torch.tensor([0, 1]), proxies=w, scale=1.0, margin_cos=0.0)), 4)
         0.3133
     """
-    p = compare_to_classes(embeddings, labels, stacked(proxies), sphere=True)
-    others = p.neg(lambda t: lse(scale * assigned(t.s, gamma_inv)))
-    own = assigned(p.at(labels.long()).s, gamma_inv)
+    p = compare_to_classes(embeddings, labels, check_stacked(proxies), sphere=True)
+    others = p.neg(lambda t: lse(scale * soft_assignment(t.s, gamma_inv)))
+    own = soft_assignment(p.at(labels.long()).s, gamma_inv)
     value = p.mean(softplus(others - scale * (own - margin_cos)))
     return value + tau * spread(p, proxies) if tau else value
 
 
-def assigned(similarity: Tensor, gamma_inv: float) -> Tensor:
+def soft_assignment(similarity: Tensor, gamma_inv: float) -> Tensor:
     """Cosines with K centres (..., K) averaged by their own softmax weights."""
     return (torch.softmax(gamma_inv * similarity, -1) * similarity).sum(-1)
 
@@ -122,7 +124,7 @@ def spread(p: Comparison, proxies: Tensor) -> Tensor:
     The centres are read through the comparison, a few classes at a time where it is in tiles.
     """
     centers = proxies.shape[1]
-    sums = p.own(lambda own: Likeness(own @ own.mT, None).d.triu(diagonal=1).sum((1, 2)))
+    sums = p.own(lambda own: Similarities(own @ own.mT, None).d.triu(diagonal=1).sum((1, 2)))
     return p.column_mean(sums) / max(centers * (centers - 1), 1)
 
 
@@ -140,7 +142,7 @@ def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:
         >>> effective_centers(torch.tensor([[[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]])).tolist()
         [2]
     """
-    count = stacked(proxies).shape[1]
+    count = check_stacked(proxies).shape[1]
     own = unit(proxies.detach())
     near = own @ own.mT > math.cos(math.radians(angle_deg))
     near = near | torch.eye(count, dtype=torch.bool, device=near.device)

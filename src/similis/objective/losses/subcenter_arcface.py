@@ -6,16 +6,16 @@ import math
 
 from torch import Tensor
 
-from similis.objective.angles import margin_in_radians, widened_angle
-from similis.objective.compare import compare_to_classes
-from similis.objective.proxies import Size, class_vectors, stacked
-from similis.objective.reductions import lse, softplus
+from similis.objective.comparison.angles import cosine_of_widened_angle, margin_in_radians
+from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.proxies import Size, check_stacked, initial_proxies
+from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
 
 
 def class_centers(size: Size, *, centers: int = 3) -> Tensor:
     """K directions for each class, (C, K, D)."""
-    return class_vectors(size, centers)
+    return initial_proxies(size, centers)
 
 
 @register_loss(
@@ -67,7 +67,8 @@ def subcenter_arcface(
 
     Cost: time B C K D, memory C K D; in tiles, so no matrix of similarities is held.
 
-    Sampling classes (:class:`~similis.objective.sampling.SampledClasses`) is biased: the logarithm of a sampled sum
+    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
+    sampled sum
     is too small on average.
 
     When to use: noisy labels or classes of several looks; wrong labels gather at the minor centres.
@@ -81,7 +82,7 @@ def subcenter_arcface(
         0.7981
     """
     margin = margin_in_radians(margin_deg, margin_rad)
-    p = compare_to_classes(embeddings, labels, stacked(proxies), sphere=True)
+    p = compare_to_classes(embeddings, labels, check_stacked(proxies), sphere=True)
     others = p.neg(lambda t: lse(scale * t.s.amax(-1)))
-    own = widened_angle(p.at(labels.long()).s.amax(-1), margin, guard)
+    own = cosine_of_widened_angle(p.at(labels.long()).s.amax(-1), margin, guard)
     return p.mean(softplus(others - scale * own))

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.all_triplets import all_triplets
-from similis.objective.compare import compare
-from similis.objective.comparison import Comparison
-from similis.objective.distances import Geometry, Likeness, angle_cosine
-from similis.objective.joining import passed_round
-from similis.objective.reductions import Term, count, softplus, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
-from similis.objective.tiling import streams
+from similis.objective.backends.base import Comparison
+from similis.objective.backends.tiled.triplets import Excess, hinge_over_triplets, over_triplets
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.distances import Geometry, Similarities, angle_cosine
+from similis.objective.terms.reductions import softplus
+from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
-Excess = Callable[[Likeness, Likeness, Tensor | None], Tensor]
 MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
 
 
@@ -31,7 +26,9 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), euclid (distance)",
     input="either",
     cost=Cost(
-        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)", memory="B D"
+        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)",
+        memory="B D",
+        tuples="T + B D",
     ),
     paper="Schroff, Kalenichenko, Philbin: FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015",
     network="Inception (NN2), 128",
@@ -88,7 +85,7 @@ def triplet(
     Shapes: embeddings (B, D), labels (B,) -> ().
 
     Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or directed: n in the place
-    of log n); in tiles, so no matrix of similarities is held.
+    of log n); T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: with a miner (``semi_hard``, ``distance_weighted``) and class-balanced batches; most
     triplets of a trained network are satisfied and silent.
@@ -108,7 +105,7 @@ def triplet(
     alpha = MARGINS[geometry] if margin is None else margin
     p = compare(embeddings, labels, references, sphere=on_sphere)
 
-    def excess(near: Likeness, far: Likeness, np: Tensor | None) -> Tensor:
+    def excess(near: Similarities, far: Similarities, np: Tensor | None) -> Tensor:
         value = near.far(geometry) - far.far(geometry) + alpha
         if np is not None:
             value = value - direction * angle_cosine(far.s, near.s, np)
@@ -116,33 +113,20 @@ def triplet(
 
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
-    if not smooth and not direction and streams() and not passed_round():
-        return reduced(p, *all_triplets(p, geometry, alpha), reduction)
-    index, real = p.positives()
-    near = p.at(index)
-    norms = () if near.norms is None else (near.norms,)
-
-    def every_triplet(t: Tile, s: Tensor, ok: Tensor, *more: Tensor) -> tuple[Term, ...]:
-        own = Likeness(s, more[0] if norms else None)
-        far = Likeness(t.s[..., None], None if t.norms is None else t.norms[..., None])
-        value = excess(own, far, more[-1] if direction else None)
-        ok = ok.expand_as(value)
-        return total(value, ok), count(ok), count(ok & (value > 0))
-
-    rows = (near.s, real, *norms)
-    value, number, active = p.neg(every_triplet, rows=rows, dots=(p.take(index),) if direction else ())
-    return reduced(p, value, number, active, reduction)
+    if not smooth and not direction:
+        return reduce_triplets(p, *hinge_over_triplets(p, geometry, alpha), reduction)
+    return reduce_triplets(p, *over_triplets(p, excess, directed=bool(direction)), reduction)
 
 
 def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:
     """The loss over a miner's triplets."""
     near, far = p.at(tuples.positives, tuples.anchors), p.at(tuples.negatives, tuples.anchors)
-    np = (p.take(tuples.positives) * p.take(tuples.negatives)).sum(-1) if directed else None
+    np = p.between(tuples.positives, tuples.negatives) if directed else None
     value = excess(near, far, np)
-    return reduced(p, value, torch.ones_like(value, dtype=torch.bool), value > 0, reduction)
+    return reduce_triplets(p, value, torch.ones_like(value, dtype=torch.bool), value > 0, reduction)
 
 
-def reduced(p: Comparison, value: Tensor, number: Tensor, active: Tensor, reduction: Reduction) -> Tensor:
+def reduce_triplets(p: Comparison, value: Tensor, number: Tensor, active: Tensor, reduction: Reduction) -> Tensor:
     """Sum, mean over all or mean over the active tuples."""
     if reduction == "sum":
         return p.sum(value)

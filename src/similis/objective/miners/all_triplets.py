@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.selection import expanded, pair_list
+from similis.objective.selection import expand_triplets
 from similis.registry import register_miner
 from similis.values import Triplets
 
@@ -40,5 +40,4 @@ def all_triplets(
         >>> all_triplets(torch.zeros(1, 3), same, torch.tensor([[False, False, True]])).counts()
         Counts(tuples=1, anchors=1)
     """
-    anchors, positives = pair_list(positive)
-    return expanded(anchors, positives, negative[anchors])
+    return expand_triplets(positive, lambda anchors, _: negative[anchors])

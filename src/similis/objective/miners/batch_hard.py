@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.selection import expanded, first_largest, pair_list
+from similis.objective.selection import expand_triplets, first_largest
 from similis.registry import register_miner
 from similis.values import Triplets
 
@@ -51,9 +51,7 @@ def batch_hard(
         (tensor([2]), tensor([3]))
     """
     if every:
-        rows, columns = pair_list(positive)
-        harder = similarity[rows] > similarity[rows, columns][:, None]
-        return expanded(rows, columns, negative[rows] & harder)
+        return expand_triplets(positive, lambda a, p: negative[a] & (similarity[a] > similarity[a, p][:, None]))
     anchors = (positive.any(1) & negative.any(1)).nonzero()[:, 0]
     farthest, nearest = first_largest(-similarity, positive), first_largest(similarity, negative)
     return Triplets(anchors, farthest[anchors], nearest[anchors])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.selection import seeded
+from similis.objective.selection import use_generator
 from similis.registry import register_miner
 from similis.values import Pairs, Triplets
 
@@ -50,7 +50,7 @@ def disjoint(
         >>> disjoint(torch.zeros(3, 3), same & ~torch.eye(3, dtype=torch.bool), ~same).counts()
         Counts(tuples=1, anchors=1)
     """
-    source = seeded(generator)
+    source = use_generator(generator)
     own, other, columns = positive.cpu(), negative.cpu(), positive.shape[1]
     free = torch.ones(max(positive.shape), dtype=torch.bool)
     found = []
@@ -95,7 +95,7 @@ def disjoint_pairs(
         >>> disjoint_pairs(torch.zeros(3, 3), same & ~torch.eye(3, dtype=torch.bool), ~same).counts()
         Counts(tuples=1, anchors=1)
     """
-    source = seeded(generator)
+    source = use_generator(generator)
     masks, columns = (positive.cpu(), negative.cpu()), positive.shape[1]
     free = torch.ones(max(positive.shape), dtype=torch.bool)
     found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])

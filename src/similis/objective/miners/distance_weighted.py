@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.distances import Likeness
-from similis.objective.selection import draw, pair_list, seeded
+from similis.objective.selection import draw, pair_list, use_generator
+from similis.objective.terms.distances import Similarities
 from similis.registry import register_miner
 from similis.values import Triplets, UserError
 
@@ -67,7 +67,7 @@ def distance_weighted(
     """
     chances = probabilities(similarity, negative, dim, nearest_dist, cutoff_dist)
     anchors, positives = pair_list(positive & negative.any(1)[:, None])
-    return Triplets(anchors, positives, draw(chances, anchors, seeded(generator), first))
+    return Triplets(anchors, positives, draw(chances, anchors, use_generator(generator), first))
 
 
 def log_weight(distance: Tensor, dim: int) -> Tensor:
@@ -84,7 +84,7 @@ def probabilities(
             f"dim is {dim}; distance weighting needs the embedding size, at least 2: pass dim=, for example "
             "functools.partial(distance_weighted, dim=512), or let a loss mine with miner='distance_weighted'"
         )
-    distance = Likeness(similarity.double(), None).d
+    distance = Similarities(similarity.double(), None).d
     valid = negative & (distance < cutoff_dist)
     weight = log_weight(distance.clamp(nearest_dist, FARTHEST), dim)
     weight = torch.where(valid, weight, torch.where(negative & ~valid.any(1, keepdim=True), 0.0, -INF))

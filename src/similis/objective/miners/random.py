@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.selection import draw, seeded
+from similis.objective.selection import draw, use_generator
 from similis.registry import register_miner
 from similis.values import Triplets
 
@@ -41,6 +41,6 @@ def random(
         >>> random(torch.zeros(1, 3), same, torch.tensor([[False, False, True]])).negatives
         tensor([2])
     """
-    source = seeded(generator)
+    source = use_generator(generator)
     anchors = (positive.any(1) & negative.any(1)).nonzero()[:, 0]
     return Triplets(anchors, draw(positive, anchors, source, first), draw(negative, anchors, source, first))

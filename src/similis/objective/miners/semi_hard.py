@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.selection import draw, first_below, first_largest, pair_list, seeded
+from similis.objective.selection import draw, first_below, first_largest, pair_list, use_generator
 from similis.registry import register_miner, unknown
 from similis.values import Triplets, UserError
 
@@ -69,5 +69,5 @@ def semi_hard(
     if missing == "easiest":
         negatives[none] = first_largest(-similarity, negative)[rows]
     else:
-        negatives[none] = draw(negative, rows, seeded(generator), first)
+        negatives[none] = draw(negative, rows, use_generator(generator), first)
     return Triplets(anchors, positives, negatives)

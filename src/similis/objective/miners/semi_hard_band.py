@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.distances import Likeness
-from similis.objective.selection import expanded, pair_list
+from similis.objective.selection import expand_triplets
+from similis.objective.terms.distances import Similarities
 from similis.registry import register_miner, unknown
 from similis.values import Triplets, UserError
 
@@ -57,7 +57,10 @@ def semi_hard_band(
     """
     if geometry not in ("cosine", "euclid"):
         raise UserError(unknown("geometry of the band", geometry, ["cosine", "euclid"]))
-    far = Likeness(similarity, None).far(geometry)
-    anchors, positives = pair_list(positive)
-    beyond = far[anchors] - far[anchors, positives][:, None]
-    return expanded(anchors, positives, negative[anchors] & (beyond > 0) & (beyond <= margin))
+    far = Similarities(similarity, None).far(geometry)
+
+    def in_band(anchors: Tensor, positives: Tensor) -> Tensor:
+        beyond = far[anchors] - far[anchors, positives][:, None]
+        return negative[anchors] & (beyond > 0) & (beyond <= margin)
+
+    return expand_triplets(positive, in_band)

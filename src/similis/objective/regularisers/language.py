@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.compare import compare
-from similis.objective.reductions import Term, lse, total
-from similis.objective.references import References
-from similis.objective.tile import Tile
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import Term, lse, total
+from similis.objective.terms.references import References
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, register_regulariser
 
 

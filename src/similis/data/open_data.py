@@ -1,0 +1,95 @@
+"""One door to all data: a path, a URL or the name of a known data set becomes a manifest."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from similis.data.catalogue import check_counts, known
+from similis.data.manifest import Manifest
+from similis.data.readers.archive import read_archive
+from similis.data.readers.delimited import read_delimited
+from similis.data.readers.folder import is_utf8, read_folder
+from similis.data.readers.lance import read_lance
+from similis.data.readers.parquet import read_parquet
+from similis.data.sources import is_url
+from similis.registry import unknown
+from similis.values import DataError, UserError
+
+
+def open_data(
+    source: str,
+    *,
+    root: str | None = None,
+    images: str | None = None,
+    table: str | None = None,
+    allow_counts: bool = False,
+    verify: bool = False,
+) -> Manifest:
+    """Open a data set, choosing the reader by what is given.
+
+    Args:
+        source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder
+            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, ``.lance``, or an fsspec URL of these.
+            A folder that is called like a known data set is given as ``./name``.
+        root: the folder that holds the known data sets; None for the environment variable SIMILIS_DATA.
+        images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
+        table: the table of a zip archive; None for the one beside it.
+        allow_counts: accept a known data set whose counts differ from the official ones.
+        verify: hash every image again; otherwise a file whose size, times and inode are those of its last hash
+            is not read (see :mod:`similis.data.content`).
+
+    Example:
+        >>> len(open_data("synthetic?classes=4&images=3&size=16"))
+        12
+    """
+    if not is_utf8(source):
+        raise UserError(f"the name {source!r} is not UTF-8; rename the folder or the file")
+    try:
+        opened = read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
+        return opened.with_content(verify=verify)
+    except OSError as error:
+        raise DataError(f"{source[:200]!r} cannot be read ({error.strerror or error}); check the path") from error
+
+
+def read_source(
+    source: str, *, root: str | None, images: str | None, table: str | None, allow_counts: bool
+) -> Manifest:
+    """The manifest of a source, by the reader for what is given; images are not read yet."""
+    name, _, query = source.partition("?")
+    if name in known:
+        return open_known(name, query, root, allow_counts)
+    bare = source.rstrip("/")
+    if bare.endswith(".lance"):
+        return read_lance(source)
+    if bare.endswith(".zip"):
+        return read_archive(source, table=table)
+    if bare.endswith((".csv", ".tsv", ".txt")):
+        return read_delimited(source, images=images)
+    if bare.endswith((".parquet", ".pq")):
+        return read_parquet(source, images=images)
+    if is_url(source) or Path(source).is_dir():
+        return read_folder(source)
+    if Path(source).exists():
+        raise DataError(f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder")
+    if "/" in source or Path(source).suffix:
+        raise DataError(f"{source!r} is no folder and no file; check the path")
+    raise UserError(unknown("data set", source, [entry.name for entry in known]) + ", and no such folder")
+
+
+def open_known(name: str, query: str, root: str | None, allow_counts: bool) -> Manifest:
+    """Open a known data set and compare its counts with the official ones."""
+    entry = known.get(name)
+    options: dict[str, int] = {}
+    takes = inspect.signature(entry.function).parameters
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key not in takes or key == "root":
+            raise UserError(unknown(f"option of {name}", key, [each for each in takes if each != "root"]))
+        if not value.lstrip("-").isdecimal():
+            raise UserError(f"option {key} of {name} is a whole number; given {value!r}")
+        options[key] = int(value)
+    manifest: Manifest = entry.function(root=root, **options) if "root" in takes else entry.function(**options)
+    if not allow_counts:
+        check_counts(name, manifest, entry.counts)
+    return manifest

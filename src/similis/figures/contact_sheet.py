@@ -1,0 +1,120 @@
+"""Contact sheets: a query in each row, its neighbours beside it, right ones framed green and wrong ones red."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from similis.figures.canvas import new_figure, shorten, shrink_to_fit
+from similis.values import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Pixels = NDArray[np.uint8]
+RIGHT, WRONG, QUERY = (0, 145, 80), (213, 40, 40), (60, 60, 60)
+FRAME, GAP, LINE, WIDE = 5, 6, 30, 22  # pixels: frame, between tiles, for the captions, behind the query
+INCH = 110
+MOST_ROWS, MOST_COLUMNS = 30, 17  # of a sheet: about 4,600 by 2,200 pixels at the usual side
+
+
+@dataclass(frozen=True)
+class Tile:
+    """An image (H, W, 3) with one or two lines below it, and whether it is right; None for a query or an unknown."""
+
+    image: Pixels
+    caption: str
+    right: bool | None = None
+
+
+def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = "") -> Figure:
+    """One row of tiles for each query, the query first; what is too much for a sheet is left out, and it says so.
+
+    Args:
+        rows: tiles; rows may have different lengths.
+        side: of an image on the sheet, in pixels; images are scaled to fit and keep their shape.
+        title: above the sheet.
+
+    Example:
+        >>> import numpy as np
+        >>> grey = np.full((4, 4, 3), 128, dtype=np.uint8)
+        >>> figure = draw_sheet([[Tile(grey, "cat"), Tile(grey, "cat 0.93", right=True)]])
+        >>> len(figure.axes[0].texts)
+        2
+    """
+    if not rows or not all(rows):
+        raise UserError("a contact sheet needs at least one row, and a query in each")
+    title = " ".join(filter(None, [title, left_out(rows)]))
+    rows = [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]
+    columns = max(len(row) for row in rows)
+    cell = side + 2 * FRAME
+    head = 34 if title else 8
+    width = columns * (cell + GAP) + GAP + WIDE
+    height = len(rows) * (cell + LINE + GAP) + head
+    paper = np.full((height, width, 3), 255, dtype=np.uint8)
+    figure = new_figure(width / INCH, height / INCH)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    for line, row in enumerate(rows):
+        for column, tile in enumerate(row):
+            top = head + line * (cell + LINE + GAP)
+            left = GAP + column * (cell + GAP) + (WIDE if column else 0)
+            paste(paper, tile, top, left, side)
+            draw_caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
+    axes.imshow(paper, interpolation="nearest", extent=(0, width, height, 0))
+    if title:
+        shrink_to_fit(figure, figure.text(0.5, 1 - 17 / height, title, ha="center", va="center", fontsize=9.5))
+    return figure
+
+
+def left_out(rows: Sequence[Sequence[Tile]]) -> str:
+    """What a sheet of these rows does not show, in brackets; nothing if it shows all."""
+    longest = max(len(row) for row in rows)
+    cuts = {"queries": (len(rows), MOST_ROWS), "neighbours": (longest - 1, MOST_COLUMNS - 1)}
+    words = [f"the first {most} of {there:,} {what}" for what, (there, most) in cuts.items() if there > most]
+    return f"({', '.join(words)})" if words else ""
+
+
+def paste(paper: Pixels, tile: Tile, top: int, left: int, side: int) -> None:
+    """Frame and image into the paper."""
+    cell = side + 2 * FRAME
+    paper[top : top + cell, left : left + cell] = colour_of(tile)
+    paper[top + FRAME : top + FRAME + side, left + FRAME : left + FRAME + side] = fit_square(tile.image, side)
+
+
+def colour_of(tile: Tile) -> tuple[int, int, int]:
+    """The colour of the frame."""
+    return QUERY if tile.right is None else RIGHT if tile.right else WRONG
+
+
+def draw_caption(axes: Axes, tile: Tile, place: tuple[float, float], width: int) -> None:
+    """Lines below a tile, cut where the next tile begins; right and wrong are marked without colour too."""
+    mark = "" if tile.right is None else "✓ " if tile.right else "✗ "
+    lines = [shorten(line, width // 6) for line in (mark + tile.caption).splitlines()]
+    colour = tuple(part / 255 for part in colour_of(tile))
+    axes.text(*place, "\n".join(lines), ha="center", va="top", fontsize=6.5, color=colour, linespacing=1.15)
+
+
+def fit_square(image: Pixels, side: int) -> Pixels:
+    """The image scaled into a white square, by averaging when it shrinks.
+
+    Example:
+        >>> fit_square(np.zeros((2, 4, 3), dtype=np.uint8), 8)[:, 0, 0].tolist()
+        [255, 255, 0, 0, 0, 0, 255, 255]
+    """
+    import torch
+    from torch.nn import functional
+
+    high, wide = image.shape[:2]
+    size = (max(1, round(side * high / max(high, wide))), max(1, round(side * wide / max(high, wide))))
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
+    scaled = functional.interpolate(pixels, size=size, mode="bilinear", antialias=True, align_corners=False)
+    out = np.full((side, side, 3), 255, dtype=np.uint8)
+    top, left = (side - size[0]) // 2, (side - size[1]) // 2
+    out[top : top + size[0], left : left + size[1]] = scaled[0].clamp(0, 255).round().byte().permute(1, 2, 0).numpy()
+    return out

@@ -1,0 +1,74 @@
+"""A map of an embedding: every image a point in the plane, some classes in colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from similis.figures.canvas import COLOURS, new_figure, shorten, shrink_to_fit
+from similis.values import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKS = ("o", "s", "^")  # with six colours: eighteen distinct classes
+MOST = len(COLOURS) * 2
+
+
+def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """The two directions of largest variance: coordinates (N, 2) and the share of the variance of each (2,).
+
+    The sign of a direction is free; here the coordinate farthest from 0 is positive, so that a map is always the same.
+
+    Args:
+        vectors: (N, D).
+
+    Example:
+        >>> plane, share = principal_plane(torch.tensor([[0.0, 1.0], [1.0, 1.0], [5.0, 1.0]]))
+        >>> plane[:, 0].tolist(), share.tolist()
+        ([-2.0, -1.0, 3.0], [1.0, 0.0])
+    """
+    if vectors.ndim != 2 or len(vectors) < 2:
+        raise UserError(f"a map needs vectors (N, D) of two images or more; given {tuple(vectors.shape)}")
+    centred = vectors.double() - vectors.double().mean(0)
+    values, directions = torch.linalg.eigh(centred.T @ centred)
+    strongest = directions[:, -2:].flip(1) if vectors.shape[1] > 1 else torch.cat([directions, 0 * directions], 1)
+    plane = centred @ strongest
+    far = plane.gather(0, plane.abs().argmax(0, keepdim=True))
+    share = torch.cat([values.flip(0), values.new_zeros(1)])[:2].clamp(min=0) / values.sum().clamp(min=1e-300)
+    return plane * torch.where(far < 0, -1.0, 1.0), share
+
+
+def draw_map(vectors: Tensor, labels: Tensor, *, names: Mapping[int, str] | None = None, title: str = "") -> Figure:
+    """Points of all images; up to twelve classes, spread evenly over the labels, are coloured and named.
+
+    Args:
+        vectors: (N, D).
+        labels: (N,).
+        names: of the classes, by label.
+        title: above the map.
+    """
+    plane, share = principal_plane(vectors)
+    words = [f"{100 * part:.0f} % of the variance" for part in share.tolist()]
+    figure = new_figure(8.2, 6.2)
+    axes = figure.add_axes((0.08, 0.09, 0.62, 0.82))
+    classes = torch.unique(labels)
+    shown = classes[torch.linspace(0, len(classes) - 1, min(MOST, len(classes))).round().long()].tolist()
+    rest = ~torch.isin(labels, torch.tensor(shown))
+    if rest.any():
+        x, y = plane[rest].T.tolist()
+        axes.scatter(x, y, s=5, color="0.82", linewidth=0, label=f"{len(classes) - len(shown)} more")
+    for number, label in enumerate(shown):
+        x, y = plane[labels == label].T.tolist()
+        name = str((names or {}).get(label, f"class {label}"))
+        mark = MARKS[number // len(COLOURS)]
+        axes.scatter(x, y, s=22, color=COLOURS[number % len(COLOURS)], marker=mark, edgecolor="white",
+                     linewidth=0.4, label=shorten(name, 28))  # fmt: skip
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+    axes.set(xlabel=words[0], ylabel=words[1], xticks=[], yticks=[], aspect="equal", anchor="C", adjustable="datalim")
+    axes.spines[["top", "right"]].set_visible(False)
+    shrink_to_fit(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
+    return figure

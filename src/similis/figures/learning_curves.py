@@ -1,0 +1,114 @@
+"""Learning curves: the loss of every step, the recall after every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from similis.figures.canvas import COLOURS, new_figure
+from similis.values import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMES = {"select": "chooses the length", "refit": "refit on all training classes"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one stage of a run left: steps with their loss, and steps with the recall measured there."""
+
+    stage: str
+    steps: tuple[int, ...]
+    losses: tuple[float, ...]
+    epochs: tuple[int, ...]
+    recalls: tuple[float, ...]
+
+
+def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
+    """The stages in the lines of a run's metrics, in the order in which they ran.
+
+    Example:
+        >>> lines = [{"stage": "select", "step": 1, "loss": 2.0}, {"stage": "select", "step": 1, "epoch": 1,
+        ...     "recall@1": 0.5}]
+        >>> read_curves(lines)
+        [Curve(stage='select', steps=(1,), losses=(2.0,), epochs=(1,), recalls=(0.5,))]
+    """
+    kept = list(records)
+    stages = dict.fromkeys(record["stage"] for record in kept if "loss" in record)
+    return [
+        Curve(
+            stage,
+            tuple(r["step"] for r in kept if r["stage"] == stage and "loss" in r),
+            tuple(r["loss"] for r in kept if r["stage"] == stage and "loss" in r),
+            tuple(r["epoch"] for r in kept if r["stage"] == stage and "recall@1" in r),
+            tuple(r["recall@1"] for r in kept if r["stage"] == stage and "recall@1" in r),
+        )
+        for stage in stages
+    ]
+
+
+def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title: str = "") -> Figure:
+    """Loss above, R@1 below, both over epochs.
+
+    Args:
+        curves: one for each stage, see :func:`read_curves`.
+        chosen: the epoch that was chosen; marked.
+        measured_on: the classes that the recall is of, in words.
+        title: above the picture.
+    """
+    if not curves:
+        raise DataError("the metrics hold no step; curves need at least one")
+    recalls = any(curve.recalls for curve in curves)
+    figure = new_figure(7.0, 5.6 if recalls else 3.4)
+    axes = figure.subplots(2 if recalls else 1, 1, sharex=True, squeeze=False)[:, 0]
+    for curve, colour in zip(curves, COLOURS, strict=False):
+        draw_loss(axes[0], curve, colour, steps_per_epoch(curve, chosen))
+    axes[0].set(ylabel="loss")
+    axes[0].legend(frameon=False, fontsize=8.5)
+    if recalls:
+        draw_recall(axes[1], next(curve for curve in curves if curve.recalls), chosen, measured_on)
+    axes[-1].set(xlabel="epoch")
+    for part in axes:
+        part.grid(visible=True, color="0.92")
+        part.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+def steps_per_epoch(curve: Curve, chosen: int) -> float:
+    """Steps of an epoch; a stage without validation is as long as the epoch that was chosen."""
+    return curve.steps[-1] / (curve.epochs[-1] if curve.epochs else max(1, chosen))
+
+
+def draw_loss(axes: Axes, curve: Curve, colour: str, per_epoch: float) -> None:
+    """Every step pale, a running mean over a twentieth of them strong."""
+    at = [step / per_epoch for step in curve.steps]
+    axes.plot(at, curve.losses, color=colour, alpha=0.3, linewidth=0.8)
+    smooth = running_mean(curve.losses, max(1, len(curve.losses) // 20))
+    axes.plot(at, smooth, color=colour, linewidth=1.8, label=NAMES.get(curve.stage, curve.stage))
+
+
+def draw_recall(axes: Axes, curve: Curve, chosen: int, measured_on: str) -> None:
+    """Recall after each epoch, the chosen one marked."""
+    axes.plot(curve.epochs, [100 * value for value in curve.recalls], color=COLOURS[2], marker="o", markersize=4)
+    if chosen in curve.epochs:
+        best = 100 * curve.recalls[curve.epochs.index(chosen)]
+        axes.plot([chosen], [best], marker="*", markersize=14, color=COLOURS[1], linestyle="",
+                  label=f"epoch {chosen} chosen: {best:.1f} %")  # fmt: skip
+        axes.legend(frameon=False, fontsize=8.5)
+    axes.set(ylabel=f"R@1 in %, {measured_on}")
+
+
+def running_mean(values: Sequence[float], width: int) -> list[float]:
+    """Means of the last ``width`` values (fewer at the beginning).
+
+    Example:
+        >>> running_mean([1.0, 3.0, 5.0], 2)
+        [1.0, 2.0, 4.0]
+    """
+    spans = (values[max(0, end - width) : end] for end in range(1, len(values) + 1))
+    return [sum(span) / len(span) for span in spans]

@@ -1,0 +1,244 @@
+"""A comparison that is computed in tiles: the same questions, the same answers, no matrix kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from similis.objective.backends.base import Comparison, squares
+from similis.objective.backends.ring import RemoteColumns, reading_order
+from similis.objective.backends.tiled.function import run_tiled
+from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
+from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors
+from similis.objective.backends.tiled.reduction import Reduction, reduce_nothing
+from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
+from similis.objective.context import Partition, Tiling, current_context
+from similis.objective.terms.distances import Similarities, products
+from similis.objective.terms.pair_products import row_of_each
+from similis.objective.terms.reductions import Reduced, Term, Top
+from similis.objective.terms.references import Block, References
+from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile, as_terms
+from similis.sphere import widen
+from similis.values import UserError
+
+DEFAULT = Tiling(256, 1024)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Vectors in the order of their labels."""
+
+    reader: TileReader
+    labels: Tensor | None
+    counting: int | None = None  # the first label where labels rise by one, as those of classes do
+    passed: RemoteColumns | None = None  # then the reader has this process's part of the vectors, labels are of all
+
+    @property
+    def order(self) -> Tensor | None:
+        """Position -> row; None where rows stand in order already."""
+        return self.reader.order if self.passed is None else self.passed.order
+
+
+@dataclass(frozen=True)
+class TiledComparison(Comparison):
+    """Rows and references that are read tile by tile."""
+
+    row_side: Side | None = None
+    column_sides: tuple[Side, ...] = ()
+    tiling: Tiling = DEFAULT
+
+    @property
+    def _row(self) -> Side:
+        assert self.row_side is not None
+        return self.row_side
+
+    @property
+    def rows(self) -> Tensor:
+        """Row vectors (r, D), read with gradient."""
+        return take_rows(self._row.reader)
+
+    def columns(self) -> list[Tensor]:
+        """The vectors of each block, read with gradient."""
+        self.context.refuse_ring("this loss needs")
+        return self._columns_here()
+
+    def _columns_here(self) -> list[Tensor]:
+        return [take_rows(side.reader) for side in self.column_sides]
+
+    def gram(self) -> Tensor:
+        """As of a dense comparison; of columns that are passed round each process adds its own."""
+        parts = [vectors.T @ vectors for vectors in self._columns_here()]
+        spread = [side.passed for side in self.column_sides]
+        parts = [x if p is None else p.joint.communicator.sum(x) for x, p in zip(parts, spread, strict=True)]
+        return torch.stack(parts).sum(0)
+
+    def _taken(self, number: int, index: Tensor) -> Tensor:
+        side = self.column_sides[number]
+        return take_rows(side.reader, index) if side.passed is None else side.passed.rows(index)
+
+    def at(self, index: Tensor, anchors: Tensor | None = None) -> Similarities:
+        """As of a dense comparison; columns that are passed round are met where they are, and not fetched."""
+        passed = self.column_sides[0].passed
+        if passed is None:
+            return super().at(index, anchors)
+        row = row_of_each(index, anchors).flatten()
+        places = self._row.reader.places
+        similar, norms = passed.met(self._row.reader, row if places is None else places[row], index.flatten())
+        own = None if self.on_sphere else squares(self.rows)[row] + norms
+        return Similarities(similar.view_as(index), None if own is None else own.view_as(index))
+
+    def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        reader = self.column_sides[number].reader
+        (found,) = run_tiled(ValuesOfVectors(reader, fn))
+        return found if reader.places is None else found.index_select(0, reader.places)
+
+    def plan(self, ask: Ask, number: int, first: int = 0) -> TileSchedule:
+        """How a reduction over one block, whose first column has that number, goes through its tiles."""
+        block, side = self.references.blocks[number], self.column_sides[number]
+        counting = side.counting if block.own is None and block.relation is None else None
+        return TileSchedule(
+            which=ask.which,
+            fn=ask.fn,
+            counts=(len(ask.rows), len(ask.rows) + len(ask.cols)),
+            further=bool(ask.dots),
+            rows=self._row.reader,
+            columns=side.reader,
+            block=replace(
+                block,
+                vectors=side.reader.raw,
+                labels=side.labels if counting is None else None,
+                ids=permute_optional(block.ids, side.order),
+            ),
+            row_labels=self._row.labels,
+            own=permute_optional(block.own, self._row.order),
+            offset=first,
+            tiling=self.tiling,
+            sphere=self.on_sphere,
+            counting=counting,
+            passed=side.passed,
+        )
+
+    def restore_order(self, value: Tensor) -> Tensor:
+        """Values of rows in the order of reading, back in the order of the rows."""
+        places = self._row.reader.places
+        return value if places is None else value.index_select(0, places)
+
+    def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        plan, row_order = self.plan(ask, number, first), self._row.order
+        side = self.column_sides[number]
+        values = [*(permute(v, row_order) for v in ask.rows), *(permute(v, side.order) for v in ask.cols)]
+        values += [permute(widen(v), row_order) for v in ask.dots]
+        seen = plan if side.passed is None else plan.for_remote_tile(side.passed.example(), slice(0, 1))
+        probed, read = probe(seen, values)
+        kinds: list[str] = [term.kind for term in probed]
+        stack = side.reader.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
+        depth = max(term.values.shape[2:].numel() for term in probed) // stack
+        mutual = not (ask.rows or ask.cols or ask.dots) and read <= MUTUAL
+        sphere = plan.sphere or not read & NORMS  # squared norms that nobody reads need not be there
+        plan = replace(plan, tiling=self.tiling.divide(depth), mutual=mutual, sphere=sphere)
+        flat = run_tiled(Reduction(plan, [(term.kind, reduce_nothing(term)) for term in probed]), *values)
+        reduced: list[Reduced] = []
+        for kind in kinds:
+            part = self.restore_order(flat.pop(0))
+            reduced.append(Top(part, self.restore_order(flat.pop(0))) if kind == "top" else part)
+        return kinds, reduced
+
+
+def probe(plan: TileSchedule, values: list[Tensor]) -> tuple[list[Term], set[str]]:
+    """What the loss's function returns, seen on one cell, and what it reads; refuses one that hides a learned value.
+
+    A tensor that the function captured would lose its gradient without a word.
+    """
+    cell = TileRange(0, 1, 0, 1, masked=True)
+    rows, columns = plan.operands(cell)
+    bare = replace(plan, sphere=True).leaves(cell, products(rows, columns), [v.detach() for v in values])
+    if not plan.sphere:  # of this cell alone: perhaps nobody asks for them
+        bare[1:1] = [squares(rows)[:, None], squares(columns)[None]]
+    leaves = [x.detach() for x in bare]
+    watched = WatchedTile(plan.tile(cell, leaves))
+    with torch.enable_grad():
+        terms = as_terms(plan.fn(watched, *leaves[plan.skip :]))
+    if any(term.values.requires_grad for term in terms):
+        raise UserError("the function of a tile uses a learned tensor from outside; pass it through rows= or cols=")
+    return list(terms), watched.read
+
+
+def compare_in_tiles(
+    vectors: Tensor, row_labels: Tensor | None, references: References, *, sphere: bool, normalise: bool, tiling: Tiling
+) -> TiledComparison:
+    """The tiled comparison of rows with references; vectors that are both share one reader."""
+    row = make_side(vectors, row_labels, normalise)
+
+    def side(block: Block) -> Side:
+        if block.spread is not None:
+            own = row if block.vectors is vectors else None
+            return make_remote_side(block, block.spread, own, normalise, tiling.columns)
+        if block.vectors is vectors and same_labels(block.labels, row_labels):
+            return row
+        return make_side(block.vectors, block.labels, normalise)
+
+    columns = tuple(side(block) for block in references)
+    return TiledComparison(
+        vectors,
+        row_labels,
+        references,
+        sphere,
+        context=current_context(),
+        row_side=row,
+        column_sides=columns,
+        tiling=tiling,
+    )
+
+
+def as_tiled(p: Comparison) -> TiledComparison:
+    """The comparison in tiles, whichever back-end it has."""
+    if isinstance(p, TiledComparison):
+        return p
+    return compare_in_tiles(p.vectors, p.row_labels, p.references, sphere=p.on_sphere, normalise=False, tiling=DEFAULT)
+
+
+def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
+    """Vectors as a reader in the order of their labels; classes are in order already and are not moved."""
+    order, counting = None, None
+    if labels is not None and len(labels) > 1:
+        first, final = int(labels[0]), int(labels[-1])
+        if bool((labels[1:] < labels[:-1]).any()):
+            order = labels.argsort(stable=True)
+        elif final - first == len(labels) - 1 and bool((labels[1:] > labels[:-1]).all()):
+            counting = first
+    return Side(read_in_tiles(vectors, normalise, order), permute_optional(labels, order), counting)
+
+
+def make_remote_side(block: Block, joint: Partition, own: Side | None, normalise: bool, size: int) -> Side:
+    """Vectors of which each process has a part and the rest is passed round; ``own`` if the part has a reader."""
+    labels = block.labels
+    if own is None:
+        part = None if labels is None else labels[joint.first : joint.first + joint.own]
+        own = make_side(block.vectors, part, normalise)
+    passed = RemoteColumns(own.reader, joint, reading_order(joint, labels, own.reader.raw.device), size)
+    return Side(own.reader, permute_optional(labels, passed.order), passed=passed)
+
+
+def take_rows(reader: TileReader, index: Tensor | None = None) -> Tensor:
+    """Vectors by their own row numbers, any shape of index, all of them by None; with gradient."""
+    index = torch.arange(len(reader), device=reader.raw.device) if index is None else index
+    (found,) = run_tiled(Rows(reader, index))
+    return found
+
+
+def same_labels(first: Tensor | None, second: Tensor | None) -> bool:
+    """Whether both are the same labels, or none."""
+    return first is second or (first is not None and second is not None and torch.equal(first, second))
+
+
+def permute_optional(value: Tensor | None, order: Tensor | None) -> Tensor | None:
+    """Values in another order; None stays None."""
+    return value if value is None or order is None else value[order]
+
+
+def permute(value: Tensor, order: Tensor | None) -> Tensor:
+    """Values in another order."""
+    return value if order is None else value.index_select(0, order)

@@ -1,0 +1,232 @@
+"""The context of a loss: everything beside its options and inputs that decides how it is computed.
+
+A frozen :class:`Context` is the only ambient thing of this package. It holds inside a ``with`` block, a
+comparison takes it along, and :func:`keep_context` hands it to a recomputation.
+
+**Ranks.** Inside :func:`distributed` each rank calls the loss with its own rows. Its anchors are its own rows,
+its references are the rows of all ranks, and sums over rows run over all of them. All ranks get the same
+value. One law covers every gradient: what is differentiated is the sum over the W ranks of the values
+that they call ``backward`` on, which is W times the loss, so that the mean of a parameter's gradient over the
+ranks, which is what ``DistributedDataParallel`` forms, is the gradient of the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from similis.values import Communicator, UserError
+
+
+class Partition(NamedTuple):
+    """Rows (or classes) that are spread over ranks: who they are, and how many rows each has."""
+
+    communicator: Communicator
+    counts: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Number of this rank's first row among all rows."""
+        return sum(self.counts[: self.communicator.rank])
+
+    @property
+    def own(self) -> int:
+        """Number of rows of this rank."""
+        return self.counts[self.communicator.rank]
+
+    @property
+    def size(self) -> int:
+        """Number of rows of all ranks."""
+        return sum(self.counts)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all ranks, with gradient."""
+        return self.communicator.gather(rows, self.counts)
+
+
+class Tiling(NamedTuple):
+    """Rows and columns of a tile; None as a tiling means one dense matrix."""
+
+    rows: int
+    columns: int
+
+    def divide(self, depth: int) -> Tiling:
+        """Smaller tiles of the same size in numbers, where a loss makes ``depth`` numbers of each similarity."""
+        if depth <= 1:
+            return self
+        side = max(1, round(depth**0.5))
+        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
+
+
+class DrawNumbers:
+    """Numbers of the draws of a call: kept by the call itself, repeated in order by its recomputation."""
+
+    def __init__(self, made: list[int] | None = None) -> None:
+        self.made: list[int] = [] if made is None else made
+        self._again = None if made is None else iter(made)
+
+    def take(self, module: Drawing) -> int:
+        """The number of the next draw."""
+        if self._again is not None:
+            return next(self._again)
+        self.made.append(count_draw(module))
+        return self.made[-1]
+
+
+class Drawing(Protocol):
+    """A module that counts its draws."""
+
+    draws: Tensor
+
+
+def count_draw(module: Drawing) -> int:
+    """The number of a new draw; the count is not changed in place: a state that somebody took stays as it is."""
+    number = int(module.draws)
+    module.draws = module.draws + 1
+    return number
+
+
+def draw_number(module: Drawing) -> int:
+    """The number of the next draw of a miner or sampler, which seeds its generator."""
+    draws = current_context().draws
+    return count_draw(module) if draws is None else draws.take(module)
+
+
+@dataclass(frozen=True)
+class Context:
+    """How losses are computed.
+
+    Attributes:
+        communicator: the ranks that share the batch; None for this process alone.
+        ring: rows of other ranks are sent round, a tile at a time, and never gathered.
+        shards: how the proxies are spread over ranks; None where every rank has all of them.
+        tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
+        class_weights: (C,) how many classes each proxy stands for; None for one each.
+        draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
+    """
+
+    communicator: Communicator | None = None
+    ring: bool = False
+    shards: Partition | None = None
+    tiling: Tiling | Literal["auto"] | None = "auto"
+    class_weights: Tensor | None = None
+    draws: DrawNumbers | None = None
+
+    def partition(self, rows: int) -> Partition | None:
+        """How the global batch is spread if this rank has that many rows of it; None when it is alone."""
+        return None if self.communicator is None else Partition(self.communicator, self.communicator.counts(rows))
+
+    def refuse_ring(self, what: str) -> None:
+        """Raise where the rows of all ranks would be needed at once and are sent round instead."""
+        if self.ring:
+            raise UserError(f"{what} the rows of all ranks at once; use distributed(communicator) without ring=True")
+
+
+LOCAL = Context()
+COMPILED = Context(tiling=None)  # a compiled graph is one process's dense matrix
+_current: ContextVar[Context] = ContextVar("context", default=LOCAL)
+
+
+def current_context() -> Context:
+    """The context that losses are computed in here."""
+    return COMPILED if torch.compiler.is_compiling() else _current.get()
+
+
+@contextmanager
+def use_context(context: Context) -> Iterator[None]:
+    """Compute losses inside in this context.
+
+    Example:
+        >>> with use_context(Context(tiling=None)):
+        ...     current_context().tiling is None
+        True
+    """
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def distributed(communicator: Communicator | None, *, ring: bool = False) -> AbstractContextManager[None]:
+    """Losses called inside see the batches of all ranks.
+
+    Args:
+        communicator: the ranks; None for this process alone.
+        ring: send the rows of the other ranks round, a tile at a time and in each reduction anew, instead of
+            gathering them: less memory for more traffic. What needs all rows at once raises an error.
+
+    Example:
+        >>> with distributed(None):
+        ...     pass
+    """
+    return use_context(replace(_current.get(), communicator=communicator, ring=ring and communicator is not None))
+
+
+def tiles(rows: int, columns: int) -> AbstractContextManager[None]:
+    """Compute every loss inside in tiles of this size.
+
+    Example:
+        >>> with tiles(64, 128):
+        ...     current_context().tiling
+        Tiling(rows=64, columns=128)
+    """
+    return use_context(replace(_current.get(), tiling=Tiling(rows, columns)))
+
+
+def dense() -> AbstractContextManager[None]:
+    """Compute every loss inside as one dense matrix, which second derivatives and ``torch.func`` need."""
+    return use_context(replace(_current.get(), tiling=None))
+
+
+def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """The ``context_fn`` of ``torch.utils.checkpoint.checkpoint``: recompute in the context of the first call.
+
+    Without it a recomputation sees the context of the backward pass, and miners and samplers draw anew.
+
+    Example:
+        >>> import torch
+        >>> from torch.utils.checkpoint import checkpoint
+        >>> from similis.objective.loss import loss
+        >>> x = torch.randn(6, 4, requires_grad=True)
+        >>> with tiles(2, 3):
+        ...     value = checkpoint(
+        ...         loss("supcon"), x, torch.tensor([0, 0, 1, 1, 2, 2]), use_reentrant=False, context_fn=keep_context
+        ...     )
+        >>> value.backward()
+    """
+    kept = replace(_current.get(), draws=DrawNumbers())
+    return use_context(kept), _Again(kept)
+
+
+class _Again(AbstractContextManager[None]):
+    """A context that is entered anew for each recomputation, of which there may be several."""
+
+    def __init__(self, kept: Context) -> None:
+        self.kept = kept
+        self._open: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        made = self.kept.draws.made if self.kept.draws is not None else []
+        self._open.append(use_context(replace(self.kept, draws=DrawNumbers(made))))
+        self._open[-1].__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._open.pop().__exit__(*error)  # type: ignore[arg-type]
+
+
+def spread_evenly(rows: int, world: int) -> tuple[int, ...]:
+    """Rows of each rank where none has more than one row more than another, the first ones have it.
+
+    Example:
+        >>> spread_evenly(10, 4)
+        (3, 3, 2, 2)
+    """
+    each, left = divmod(rows, world)
+    return tuple(each + (rank < left) for rank in range(world))

@@ -1,0 +1,282 @@
+"""A loss as a module: the formula of a registered loss with its options and what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from similis.introspection import keyword_defaults
+from similis.objective.comparison.compare import compare
+from similis.objective.comparison.proxies import Size
+from similis.objective.context import Partition, current_context, dense, draw_number, use_context
+from similis.objective.mining import (
+    Miner,
+    make_generator,
+    mine_jointly,
+    mine_rows,
+    mines_single_rows,
+    requested_arguments,
+    resolve_miner,
+)
+from similis.objective.terms.labels import find_class_rows, sort_class_ids
+from similis.objective.terms.references import References, batch_references
+from similis.registry import LossEntry, Preset, losses, unknown
+from similis.sphere import widen
+from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
+
+
+class Loss(nn.Module):
+    """Call it with embeddings (B, D) and labels (B,); it returns a scalar.
+
+    Class vectors and learned margins are its parameters: hand them to the optimiser, for example
+    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call. An empty batch
+    (B = 0) has the loss 0, with gradients of 0 for embeddings and parameters; a rank without rows takes
+    part in the batch of all ranks.
+    """
+
+    def __init__(
+        self,
+        entry: LossEntry,
+        options: Options,
+        learned: Mapping[str, Tensor],
+        *,
+        class_ids: Tensor | None = None,
+        miner: Miner | None = None,
+        lr_multiplier: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.entry = entry
+        self.options = dict(options)
+        self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
+        self.register_buffer("class_ids", class_ids)
+        self.miner = miner
+        self.seed = seed
+        self.draws: Tensor  # how often the miner was called: with the seed, the whole state of its draws
+        self.register_buffer("draws", None if miner is None else torch.zeros((), dtype=torch.int64))
+        self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
+        self.mined: Counts | None = None
+        self.classes: Partition | None = None  # how the class vectors are divided over processes (see ``sharding``)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        image_ids: Tensor | None = None,  # noqa: ARG002
+        references: References | None = None,
+        tuples: Pairs | Triplets | None = None,
+    ) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            embeddings: (B, D), any floating point type.
+            labels: (B,) integer class ids; a relation (B, B) where the loss allows it.
+            image_ids: (B,) of the images; every objective takes them, a memory needs them.
+            references: what the anchors are compared with; None for the batch itself.
+            tuples: pairs or triplets to restrict the loss to, instead of the miner's.
+        """
+        return self.of(embeddings, labels, dict(self.learned.items()), references=references, tuples=tuples)
+
+    def of(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        learned: Mapping[str, Tensor],
+        *,
+        references: References | None = None,
+        tuples: Pairs | Triplets | None = None,
+        classes: Partition | None = None,
+    ) -> Tensor:
+        """The loss with other values in the place of its parameters (cut ones, for nested sizes).
+
+        ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
+        """
+        if embeddings.ndim != 2:
+            raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
+        self._check(labels, references, tuples)
+        if not len(embeddings) and current_context().communicator is None:
+            self.mined = None if self.miner is None else Counts(0, 0)
+            return sum((0 * value.sum() for value in learned.values()), 0 * widen(embeddings).sum())
+        if learned and labels.ndim == 1:
+            labels = self.class_rows(labels)
+        arguments: dict[str, Any] = dict(self.options) | dict(learned)
+        if self.miner is not None and tuples is None:
+            if references is None and current_context().communicator is not None:  # gathered once for miner and loss
+                references = batch_references(embeddings, labels)
+            tuples = self._mine(embeddings, labels, references)
+        if tuples is not None:
+            arguments["tuples"] = tuples
+        if references is not None:
+            arguments["references"] = references
+        classes = self.classes if classes is None else classes
+        if classes is not None:
+            return self._divided(embeddings, labels, arguments, classes)
+        value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        # comparisons drop what is no number; a network that has diverged must not look converged
+        return value + (embeddings.detach() * 0).sum().to(value.dtype)
+
+    def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Partition) -> Tensor:
+        """The loss of the samples of all processes, here with this process's share of the classes."""
+        batch = current_context().partition(len(embeddings))
+        if batch is None:
+            raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
+        for name in self.entry.learns:
+            own = arguments.get(name)
+            if isinstance(own, Tensor) and own.ndim > 1:
+                # the value is formed once for each rank, but a shard has one owner
+                arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
+        context = replace(current_context(), shards=classes)
+        if not context.ring:  # else proxies that are anchors meet the samples of other ranks as these come by
+            context = replace(context, communicator=None)
+            embeddings, labels = batch.gather(embeddings), batch.gather(labels)
+        with use_context(context):
+            value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        return value
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Parameters that every process has whole: those whose gradients are averaged over processes."""
+        return [p for p in self.learned.values() if self.classes is None or p.ndim <= 1]
+
+    def class_rows(self, labels: Tensor) -> Tensor:
+        """Row numbers of the proxies for class ids; ids outside ``class_ids`` are refused."""
+        return find_class_rows(labels, self.class_ids) if isinstance(self.class_ids, Tensor) else labels
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """One optimiser group with the rate ``lr`` times the loss's multiplier; none without parameters."""
+        own = list(self.parameters())
+        return [{"params": own, "lr": lr * self.lr_multiplier}] if own else []
+
+    def extra_repr(self) -> str:
+        """Name and options, for ``print(loss)``."""
+        return ", ".join([repr(self.entry.name), *(f"{key}={value!r}" for key, value in self.options.items())])
+
+    def _check(self, labels: Tensor, references: References | None, tuples: object) -> None:
+        name = self.entry.name
+        if labels.ndim == 2 and self.entry.relation == "none":
+            raise UserError(f"{name} has no meaning for a relation matrix; pass labels of shape (B,)")
+        if references is not None and len(references.blocks) > 1 and not self.entry.memory:
+            raise UserError(f"{name} cannot use a memory: its references are not samples; drop the memory")
+        if tuples is not None and self.entry.accepts is None:
+            raise UserError(f"{name} takes no mined tuples; call it without tuples=")
+
+    def _mine(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Pairs | Triplets:
+        if self.miner is None:
+            raise UserError("this loss was built without a miner")
+        with torch.no_grad(), dense(), torch.autocast(embeddings.device.type, enabled=False):
+            p = compare(embeddings, labels, references, sphere=True)
+            parts = [
+                (p.rows @ b.vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))
+                for b in p.references
+            ]
+            similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
+            given = {"generator": make_generator(self.seed, draw_number(self)), "dim": embeddings.shape[1]}
+            mine = partial(self.miner, **{key: given[key] for key in requested_arguments(self.miner)})
+            found = (mine_rows if mines_single_rows(self.miner) else mine_jointly)(
+                mine, similarity, positive, negative, p.references.joint
+            )
+        self.mined = found.counts()
+        return found
+
+
+def scale_gradient(value: Tensor, factor: float) -> Tensor:
+    """The value as it is, with its gradient times a factor."""
+    same = value.view_as(value)
+    if same.requires_grad:
+        same.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
+    return same
+
+
+def list_losses(family: str | None = None) -> list[str]:
+    """Names of the registered losses, those of plug-ins included.
+
+    Args:
+        family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
+
+    Example:
+        >>> list_losses("triplet")
+        ['margin', 'triplet']
+    """
+    return [entry.name for entry in losses if family in (None, entry.family)]
+
+
+def loss(
+    name: str,
+    *,
+    num_classes: int | None = None,
+    dim: int | None = None,
+    class_ids: Iterable[int] | None = None,
+    preset: str | None = None,
+    miner: str | Miner | None = None,
+    seed: int = 0,
+    **options: OptionValue,
+) -> Loss:
+    """Build a loss by name.
+
+    Args:
+        name: a registered name; ``similis losses`` lists them.
+        num_classes: number of training classes, for losses that learn class vectors.
+        dim: embedding size, for losses that learn class vectors.
+        class_ids: the training ids when labels are not 0 to C - 1; implies ``num_classes``.
+        preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
+        miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
+        seed: of the generator that starts the class vectors, and of a miner's draws.
+        **options: options of that loss, checked against its signature (see ``similis losses show``).
+
+    Example:
+        >>> import torch
+        >>> criterion = loss("proxy_anchor", num_classes=3, dim=8)
+        >>> value = criterion(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2]))
+        >>> value.ndim
+        0
+    """
+    entry = losses.get(name)
+    chosen = get_preset(entry, preset)
+    given = dict(chosen.options if chosen else {}) | check_options(entry, options)
+    ids = None if class_ids is None else sort_class_ids(class_ids, num_classes)
+    size = Size(num_classes if ids is None else len(ids), dim, torch.Generator().manual_seed(seed))
+    learned, formula = {}, dict(given)
+    for argument, make in entry.learns.items():
+        own = {key: formula.pop(key) for key in keyword_defaults(make) if key in formula}
+        start = make(size, **own)
+        if isinstance(start, Tensor):
+            learned[argument] = start
+        elif start is not None:  # a plain number: this time the argument is a constant, not learned
+            formula[argument] = start
+    wanted = miner if miner is not None else (chosen.miner if chosen else None)
+    return Loss(
+        entry,
+        {**keyword_options(entry), **formula},
+        learned,
+        class_ids=ids,
+        miner=resolve_miner(entry, wanted),
+        lr_multiplier=chosen.lr_multiplier if chosen else None,
+        seed=seed,
+    )
+
+
+def keyword_options(entry: LossEntry) -> dict[str, OptionValue]:
+    """Options of the formula alone, without what is learned."""
+    return {k: v for k, v in keyword_defaults(entry.function).items() if k not in entry.learns}
+
+
+def check_options(entry: LossEntry, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """Options as given; one that the loss does not have is answered with the nearest."""
+    for key in options:
+        if key not in entry.options:
+            raise UserError(unknown(f"option of {entry.name}", key, entry.options))
+    return dict(options)
+
+
+def get_preset(entry: LossEntry, name: str | None) -> Preset | None:
+    """The preset of that name, None for None."""
+    if name is None:
+        return None
+    if name not in entry.presets:
+        raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
+    return entry.presets[name]

@@ -1,0 +1,98 @@
+"""Labels of a batch: their type, and the rows of the class vectors that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from similis.values import UserError
+
+Check = Callable[..., Tensor]
+
+
+def check_when_called(schema: str) -> Callable[[Check], Check]:
+    """Keep a check of labels in compiled graphs, where it runs with every call, as an operator of its own.
+
+    A compiler sees no values, so a plain ``if`` on them would end the graph or vanish from it.
+
+    Args:
+        schema: of the operator; the function takes labels first and returns a tensor like them.
+    """
+
+    def register(check: Check) -> Check:
+        operator = torch.library.custom_op(
+            f"similis::{check.__name__}",
+            lambda *given: check(*given).clone(),  # an operator's result is no view of its input
+            mutates_args=(),
+            schema=schema,
+        )
+        operator.register_fake(lambda labels, *_: torch.empty_like(labels))
+
+        @wraps(check)
+        def call(*given: Any) -> Tensor:
+            return operator(*given) if torch.compiler.is_compiling() else check(*given)
+
+        return call
+
+    return register
+
+
+def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
+    """Labels as int64 in memory of their own, or a relation as it is; anything else is refused."""
+    if labels.ndim == 2:
+        if labels.shape[0] != rows:
+            raise UserError(f"the relation has {labels.shape[0]} rows for {rows} {what}; pass one row for each")
+        return labels
+    if labels.ndim != 1 or len(labels) != rows:
+        raise UserError(f"labels have shape {tuple(labels.shape)} for {rows} {what}; pass one integer for each")
+    if labels.is_floating_point() or labels.is_complex():
+        raise UserError(f"labels are {labels.dtype}; class ids are integers (labels.long())")
+    return labels.to(torch.int64, copy=True)  # the caller may fill the same buffer again before the backward pass
+
+
+def find_class_rows(labels: Tensor, ids: Tensor) -> Tensor:
+    """Row number of each label among sorted class ids; other labels raise an error."""
+    return find_rows(check_labels(labels, len(labels)), ids)
+
+
+@check_when_called("(Tensor labels, Tensor ids) -> Tensor")
+def find_rows(labels: Tensor, ids: Tensor) -> Tensor:
+    """As :func:`rows_of`, for labels that are int64."""
+    rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
+    if not torch.equal(ids[rows], labels):
+        strange = labels[ids[rows] != labels][:5].tolist()
+        raise UserError(f"labels {strange} are not among the {len(ids)} class_ids that the loss was built with")
+    return rows
+
+
+def sort_class_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
+    """Class ids in rising order as int64; repeated ids or a wrong number of them are refused."""
+    ids = sorted(int(i) for i in class_ids)
+    if len(set(ids)) != len(ids):
+        raise UserError("class_ids repeat an id; pass each training id once")
+    if num_classes is not None and num_classes != len(ids):
+        raise UserError(f"num_classes is {num_classes} but there are {len(ids)} class_ids; pass only class_ids")
+    return torch.tensor(ids, dtype=torch.int64)
+
+
+def check_rows(labels: Tensor, classes: int) -> Tensor:
+    """Labels as given, or a relation; a label that has no row among the proxies raises an error."""
+    return labels if labels.ndim == 2 else check_range(labels, classes)
+
+
+@check_when_called("(Tensor labels, SymInt classes) -> Tensor")
+def check_range(labels: Tensor, classes: int) -> Tensor:
+    """As :func:`known_rows`, for labels (B,)."""
+    if not len(labels):
+        return labels
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise UserError(
+            f"labels run from {low} to {high} but there are proxies for classes 0 to {classes - 1}; "
+            "pass class_ids= (the training ids) when the loss is built"
+        )
+    return labels

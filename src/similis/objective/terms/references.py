@@ -1,0 +1,164 @@
+"""What anchors are compared with: blocks of reference vectors, and who is a positive of whom.
+
+References are an iterable of blocks (the live batch, a memory of earlier batches, the classes).
+A row never meets itself: it is left out by position in the batch and by image id in a memory,
+never by looking at the similarity, so that true duplicates stay. That happens here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from similis.objective.context import Partition, current_context
+from similis.values import UserError
+
+Set = Literal["pos", "neg", "others", "every"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Reference vectors (M, D), or (M, K, D) for classes of K vectors.
+
+    ``own`` holds, for each row, the id that is the row itself, and ``ids`` the ids of the columns;
+    both are None where no column can be the row (classes). ``relation`` (rows, M) stands in for
+    labels: above 0 a positive with that grade, 0 a negative, below 0 neither. ``mirrored`` blocks
+    hold every pair twice, as (i, j) and (j, i). With ``spread`` the vectors are this process's part of
+    the M columns (labels, ids and relation are of all), and the rest is passed round.
+    """
+
+    vectors: Tensor
+    labels: Tensor | None
+    own: Tensor | None = None
+    ids: Tensor | None = None
+    relation: Tensor | None = None
+    mirrored: bool = False
+    spread: Partition | None = None
+
+    def __len__(self) -> int:
+        return self.vectors.shape[0] if self.spread is None else self.spread.size
+
+    def same(self, row_labels: Tensor | None) -> Tensor:
+        """(rows, M): equal labels, or a relation above 0. Self is still among them."""
+        if self.relation is not None:
+            return self.relation > 0
+        if row_labels is None or self.labels is None:
+            raise UserError("this comparison has neither labels nor a relation; pass one of them")
+        return row_labels[:, None] == self.labels[None, :]
+
+    def strangers(self) -> Tensor | None:
+        """(rows, M): columns that are not the row itself; None if all are."""
+        if self.own is None or self.ids is None:
+            return None
+        return self.own[:, None] != self.ids[None, :]
+
+    def members(self, which: Set, row_labels: Tensor | None) -> Tensor | None:
+        """(rows, M): the columns that belong to the set of each row; None if all do."""
+        if which == "every":
+            return None
+        if which == "neg" and self.mirrored and self.relation is None:
+            return ~self.same(row_labels)  # in the live batch a row's own column has its own label
+        strangers = self.strangers()
+        if which == "others":
+            return strangers
+        same = self.same(row_labels)
+        inside = same if which == "pos" else self.relation == 0 if self.relation is not None else ~same
+        return inside if strangers is None else inside & strangers
+
+    def positives(self, row_labels: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Column numbers (rows, m) of each row's positives in rising order, and which are real."""
+        index, real = self.alike(row_labels)
+        if self.own is not None and self.ids is not None:
+            real = real & (self.ids[index] != self.own[:, None])
+        return index, real
+
+    def alike(self, row_labels: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Column numbers (rows, m) of each row's positives, itself among them, in rising order, and which are real."""
+        if self.relation is not None:
+            found, index = self.same(row_labels).sort(dim=1, descending=True, stable=True)
+            width = padded_width(found.sum(1), len(self))
+            return index[:, :width], found[:, :width]
+        if row_labels is None or self.labels is None:
+            raise UserError("positives need labels or a relation; pass one of them")
+        ordered, order = self.labels.sort(stable=True)
+        first = torch.searchsorted(ordered, row_labels)
+        size = torch.searchsorted(ordered, row_labels, right=True) - first
+        step = torch.arange(padded_width(size, len(self)), device=first.device)
+        return order[(first[:, None] + step).clamp(max=max(len(self) - 1, 0))], step < size[:, None]
+
+
+def padded_width(sizes: Tensor, columns: int) -> int:
+    """Longest list; inside a compiled graph, where shapes cannot depend on labels, all columns."""
+    if torch.compiler.is_compiling() or not len(sizes):
+        return columns
+    return max(int(sizes.max()), 1)
+
+
+@dataclass(frozen=True)
+class References:
+    """Blocks of columns in order; column numbers run through all of them.
+
+    Build them with :func:`batch_references`; losses build them themselves when none are given.
+    ``joint`` tells how the live batch is divided over processes; None if it is all in this one.
+    """
+
+    blocks: tuple[Block, ...]
+    joint: Partition | None = None
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    @property
+    def live(self) -> int:
+        """Samples of the live batch, those of all ranks: the first block."""
+        return len(self.blocks[0])
+
+    def cut(self, size: int) -> References:
+        """The same references, first ``size`` coordinates only."""
+        return self.each(lambda vectors: vectors[..., :size])
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> References:
+        """The same references with the vectors of every block changed."""
+        return replace(self, blocks=tuple(replace(b, vectors=change(b.vectors)) for b in self.blocks))
+
+
+def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = None) -> References:
+    """The live batch as references of itself, and after it a memory.
+
+    Inside ``joined`` the live batch is that of all processes, in the order of their ranks; if it is streamed, its
+    vectors stay with their processes.
+
+    Args:
+        embeddings: (B, D), with gradient; the anchors of this process.
+        labels: (B,) class ids, or a relation (B, B) (joined: rows of these anchors, columns of all).
+        memory: detached rows of earlier batches, with the anchors' image ids in ``own``.
+    """
+    joint = current_context().partition(len(embeddings))
+    relation = labels if labels.ndim == 2 else None
+    first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
+    if joint is not None:
+        first, vectors = joint.first, embeddings if current_context().ring else joint.gather(embeddings)
+        own_labels = None if own_labels is None else joint.gather(own_labels)
+    position = torch.arange(len(vectors) if joint is None else joint.size, device=embeddings.device)
+    block = Block(
+        vectors=vectors,
+        labels=own_labels,
+        own=position[first : first + len(embeddings)],
+        ids=position,
+        relation=relation,
+        mirrored=True,
+        spread=joint if current_context().ring else None,
+    )
+    if memory is None:
+        return References((block,), joint)
+    current_context().refuse_ring("a memory remembers")
+    if relation is not None:
+        raise UserError("a memory knows labels only; drop the relation matrix or the memory")
+    return References((block, memory), joint)

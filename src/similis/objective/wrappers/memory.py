@@ -1,0 +1,143 @@
+"""Cross-batch memory: embeddings of earlier batches as further references of every loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from similis.objective.comparison.compare import match_precision
+from similis.objective.context import current_context
+from similis.objective.loss import Loss
+from similis.objective.terms.references import Block, batch_references
+from similis.objective.wrappers.nested import Nested
+from similis.values import UserError
+
+UNKNOWN = -1  # an image id that no image has: rows without an id are never taken for the anchor
+
+
+class WithMemory(nn.Module):
+    """A loss whose anchors also see the last ``capacity`` embeddings, without gradient.
+
+    References of an anchor are the live batch (with gradient, its own row left out by position) and
+    the memory (detached, rows with the anchor's image id left out). The loss is evaluated once over
+    all of them. A batch enters the memory when the next one arrives, so after its step. The first
+    ``start`` batches see no memory. Everything is in ``state_dict``. Processes that share a batch
+    (``joined``) remember the rows of all of them.
+
+    Args:
+        loss: a loss that can use a memory (``similis losses show`` tells), or a nested one.
+        capacity: rows kept, oldest overwritten first.
+        dim: embedding size.
+        start: number of batches before the memory is used.
+
+    Shapes: embeddings (B, D), labels (B,), image_ids (B,) -> ().
+
+    Reference: Wang et al., Cross-Batch Memory for Embedding Learning, CVPR 2020 (our meaning differs
+    from its code, which adds a second loss over the memory: see the class text).
+
+    Example:
+        >>> import torch
+        >>> from similis.objective.loss import loss
+        >>> remembering = WithMemory(loss("multi_similarity"), capacity=100, dim=8)
+        >>> remembering(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2])).ndim
+        0
+    """
+
+    vectors: Tensor
+    labels: Tensor
+    ids: Tensor
+    seen: Tensor
+    batches: Tensor
+
+    def __init__(self, loss: Loss | Nested, capacity: int, dim: int, start: int = 0) -> None:
+        super().__init__()
+        if capacity < 1:
+            raise UserError(f"the memory has {capacity} rows; at least 1 is needed")
+        entry = loss.loss.entry if isinstance(loss, Nested) else loss.entry
+        if not entry.memory:
+            raise UserError(f"{entry.name} cannot use a memory: its references are not samples")
+        self.loss = loss
+        self.start = start
+        self.register_buffer("vectors", torch.zeros(capacity, dim))
+        self.register_buffer("labels", torch.zeros(capacity, dtype=torch.int64))
+        self.register_buffer("ids", torch.full((capacity,), UNKNOWN))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
+        self._waiting: tuple[Tensor, Tensor, Tensor] | None = None
+        self._readers: set[object] = set()  # graphs, and saved states, that may still need the rows as they are
+
+    def __call__(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+        """As :meth:`forward`, with its type."""
+        value: Tensor = super().__call__(embeddings, labels, image_ids=image_ids)
+        return value
+
+    def __len__(self) -> int:
+        """Rows filled so far."""
+        return min(int(self.seen), len(self.vectors))
+
+    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+        """The loss over batch and memory; in training mode the batch then waits to be remembered."""
+        if self._waiting is not None and self.training:
+            self.remember(*self._waiting)
+            self._waiting = None
+        ids = torch.full_like(labels, UNKNOWN, dtype=torch.int64) if image_ids is None else image_ids.long()
+        inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
+        filled = len(self)
+        if int(self.batches) < self.start or filled == 0:
+            value: Tensor = self.loss(embeddings, labels)
+        else:
+            # an anchor without an id must not match rows without one
+            own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)
+            rows = inner.class_rows(self.labels[:filled]) if inner.learned else self.labels[:filled]
+            memory = Block(match_precision(self.vectors[:filled], embeddings), rows, own=own, ids=self.ids[:filled])
+            live = inner.class_rows(labels) if inner.learned else labels
+            value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
+            self._await_backward(value)
+        if self.training:
+            self.batches = self.batches + 1
+            # copies: the caller may fill the same buffers with the next batch
+            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
+        return value
+
+    @torch.no_grad()
+    def remember(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor) -> None:
+        """Write rows over the oldest ones; a batch larger than the memory leaves its last rows."""
+        capacity = len(self.vectors)
+        keep = slice(max(len(embeddings) - capacity, 0), None)
+        kept = embeddings[keep]
+        place = (int(self.seen) + torch.arange(len(kept), device=self.vectors.device)) % capacity
+        if self._readers:
+            self.vectors, self.labels, self.ids = self.vectors.clone(), self.labels.clone(), self.ids.clone()
+            self._readers = set()
+        self.vectors.index_copy_(0, place, kept.to(self.vectors.dtype))
+        self.labels.index_copy_(0, place, labels[keep].long())
+        self.ids.index_copy_(0, place, image_ids[keep].long())
+        self.seen = self.seen + len(kept)
+
+    def _await_backward(self, value: Tensor) -> None:
+        """Keep the rows until the backward pass of the value has run."""
+        if value.requires_grad:
+            reader = object()
+            self._readers.add(reader)
+            value.register_hook(lambda _: self._readers.discard(reader))  # type: ignore[no-untyped-call]
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The batch that waits to be remembered; the state shares the rows, which are not overwritten from now on."""
+        self._readers.add(object())
+        return {} if self._waiting is None else dict(zip(("vectors", "labels", "ids"), self._waiting, strict=True))
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take back a copy of the waiting batch of :meth:`get_extra_state`."""
+        kept = {key: value.clone() for key, value in state.items()}
+        self._waiting = (kept["vectors"], kept["labels"], kept["ids"]) if kept else None
+
+
+def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The joined batch: every process remembers the rows of all, so that their memories are one."""
+    joint = current_context().partition(len(embeddings))
+    if joint is None:
+        return embeddings, labels, ids
+    return joint.gather(embeddings), joint.gather(labels), joint.gather(ids)

@@ -1,0 +1,104 @@
+"""Vectors made comparable, and tiles of their similarities in which equal vectors are exactly equal."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from similis.registry import unknown
+from similis.sphere import unit, widen
+from similis.values import DivergedError, UserError
+
+Similarity = Literal["cosine", "dot"]
+SIMILARITIES = ("cosine", "dot")
+TILE = 2**24  # similarities held at once: 64 MB in float32
+
+
+class Gallery(NamedTuple):
+    """Comparable vectors (G, D); the rows that repeat an earlier row, and that earlier row (T,)."""
+
+    vectors: Tensor
+    repeats: Tensor
+    originals: Tensor
+
+
+def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
+    """Vectors whose inner products are the similarity named, in at least float32.
+
+    Args:
+        vectors: (N, D) of floating point, finite.
+        similarity: "cosine" divides each row by its norm (zeros stay zeros); "dot" leaves it as it is, and
+            refuses lengths whose products leave the range of the type.
+
+    Example:
+        >>> comparable(torch.tensor([[3.0, 4.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929]]
+    """
+    if similarity not in SIMILARITIES:
+        raise UserError(unknown("similarity", similarity, list(SIMILARITIES)))
+    if vectors.ndim != 2 or not vectors.is_floating_point():
+        raise UserError(
+            f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
+        )
+    wide = widen(vectors.detach())
+    broken = ~wide.isfinite().all(dim=1)
+    if broken.any():
+        raise DivergedError(
+            f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
+            "ranks of NaN mean nothing: look at the model or the learning rate that made them"
+        )
+    return unit(wide) if similarity == "cosine" else check_range(wide.contiguous())
+
+
+def check_range(vectors: Tensor) -> Tensor:
+    """Vectors as given; refused if their inner products would overflow, or all of them be lost in underflow."""
+    kind = torch.finfo(vectors.dtype)
+    largest = float(vectors.abs().amax()) if vectors.numel() else 0.0
+    low, high = math.sqrt(kind.tiny / kind.eps), math.sqrt(kind.max / 4 / max(1, vectors.shape[1]))
+    if largest and not low < largest < high:
+        raise UserError(
+            f"the largest coordinate is {largest:.1e}, but inner products in {kind.dtype} need one between {low:.0e} "
+            f"and {high:.0e}; multiply all vectors by one factor, or use similarity='cosine'"
+        )
+    return vectors
+
+
+def as_gallery(vectors: Tensor) -> Gallery:
+    """Comparable vectors with a list of the rows that repeat an earlier row bit by bit.
+
+    A matrix product may round equal columns differently, depending on where they stand. Then the order of
+    two copies of an image would be chance. The repeats let :func:`similarities` make such ties exact.
+    Rows are found by a 64-bit hash of their bits and then compared, so that a collision cannot lie.
+    """
+    bits = (vectors + 0.0).view(torch.int32 if vectors.dtype == torch.float32 else torch.int64)  # -0 becomes 0
+    chance = torch.Generator().manual_seed(0)
+    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance) * 2 + 1
+    odd = odd.to(bits.device)
+    step = max(1, TILE // max(1, 4 * bits.shape[1]))
+    hashes = torch.cat(
+        [(part.long() * odd).sum(dim=1) for part in torch.split(bits, step)] or [bits.new_zeros(0).long()]
+    )
+    ordered, rows = hashes.sort(stable=True)
+    first = torch.searchsorted(ordered, hashes)  # where the group of each row starts
+    original = rows[first]
+    repeats = (original != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
+    same = (vectors[repeats] == vectors[original[repeats]]).all(dim=1)
+    return Gallery(vectors, repeats[same], original[repeats][same])
+
+
+def similarities(queries: Tensor, gallery: Gallery) -> Tensor:
+    """Inner products (q, G) of a tile of queries with the whole gallery; equal columns are bit-equal."""
+    tile = queries @ gallery.vectors.T
+    if len(gallery.repeats):
+        tile[:, gallery.repeats] = tile[:, gallery.originals]
+    return tile
+
+
+def tile_rows(columns: int, tile: int) -> int:
+    """How many rows of that many columns a tile holds; at least one."""
+    if tile < 1:
+        raise UserError(f"tile={tile} given; it is the number of similarities held at once, 1 or more")
+    return max(1, tile // max(1, columns))

@@ -1,0 +1,109 @@
+"""What a run needs of its data, looked at before anything is trained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from similis.run.parts import Source, resolve_sampler
+from similis.run.spec import RunSpec
+from similis.values import DataError, UserError
+
+# Classes of a batch come in multiples of this: a hierarchical batch has two super-classes.
+BALANCED = {"balanced": 1, "hierarchical": 2}
+
+
+class Layout(NamedTuple):
+    """A balanced batch: so many images, so many of each class."""
+
+    batch_size: int
+    per_class: int
+
+
+def check_run(spec: RunSpec, source: Source) -> None:
+    """Refuse a run whose first batch could not be made, or whose recall would be a mean over nothing."""
+    split, trains = source.split, spec.training.epochs > 0
+    fixed = len(split.validation) > 0 and spec.training.select == "last"
+    if trains:
+        check_layout(spec, source.manifest.labels[torch.cat([split.train, split.validation]) if fixed else split.train])
+    if trains and not fixed and len(split.validation):
+        check_matches(source, split.validation, "validation", "train for a fixed length with training.select=last")
+    if len(split.test) and (spec.evaluation.test or (trains and not len(split.validation))):
+        check_matches(source, split.test, "test", "leave the test out with evaluation.test=false")
+
+
+def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> None:
+    """Refuse images of which none has another to be found by: their recall is not a number.
+
+    Args:
+        source: labels; roles and groups count for the test images alone, as in the evaluation.
+        rows: of the images.
+        part: ``validation`` or ``test``.
+        otherwise: what else can be done, for the error.
+    """
+    manifest, labels = source.manifest, source.manifest.labels.tolist()
+    grouped = part == "test" and manifest.has("group")
+    apart = manifest.numbers("group").tolist() if grouped else range(len(labels))
+    queries, gallery = (manifest.rows_of(role, rows) if part == "test" else rows for role in ("query", "gallery"))
+    there = {(labels[row], apart[row]) for row in gallery.tolist()}
+    sizes = Counter(label for label, _ in there)
+    if any(sizes[labels[row]] > ((labels[row], apart[row]) in there) for row in queries.tolist()):
+        return
+    raise DataError(
+        f"found {len(rows)} {part} images of {len({labels[row] for row in rows.tolist()})} classes, none with another "
+        f"image of its class that could answer it; recall needs a class with two such images: add some, or {otherwise}"
+    )
+
+
+def check_layout(spec: RunSpec, labels: Tensor) -> None:
+    """Refuse balanced batches that cannot be made of the training images, with the nearest that can."""
+    t, sampler = spec.training, resolve_sampler(spec)
+    asked = Layout(t.batch_size, t.per_class)
+    if sampler not in BALANCED or is_possible(asked, labels, sampler):
+        return
+    found = f"{len(labels)} training images of {len(torch.unique(labels))} classes"
+    near = fitting_layout(asked, labels, sampler)
+    if near is None:
+        raise DataError(f"{found} are too few for {sampler} batches; they need two images of each of two classes")
+    raise UserError(
+        f"{found} do not make {sampler} batches of {t.batch_size} images, {t.per_class} of each class in a batch; "
+        f"set training.batch_size={near.batch_size} and training.per_class={near.per_class}"
+    )
+
+
+def is_possible(asked: Layout, labels: Tensor, sampler: str) -> bool:
+    """Whether batches of whole classes can be made of images with these labels."""
+    classes, rest = divmod(asked.batch_size, asked.per_class)
+    within = asked.batch_size <= len(labels) and classes <= len(torch.unique(labels))
+    return within and not rest and classes % BALANCED[sampler] == 0
+
+
+def fitting_layout(
+    asked: Layout, labels: Tensor, sampler: str, *, keep_batch: bool = False, keep_class: bool = False
+) -> Layout | None:
+    """The layout asked for, or else the nearest smaller one that is possible and has two classes; None without one.
+
+    Args:
+        asked: the largest batch, and the most images of a class.
+        labels: (N,) of the training images.
+        sampler: ``balanced`` or ``hierarchical``.
+        keep_batch: the batch has this size and no other.
+        keep_class: the batch has so many images of a class and not fewer.
+
+    Example:
+        >>> fitting_layout(Layout(100, 5), torch.arange(8).repeat_interleave(6), "balanced")
+        Layout(batch_size=40, per_class=5)
+    """
+    if is_possible(asked, labels, sampler):
+        return asked
+    sizes = torch.unique(labels, return_counts=True)[1]
+    fewer = range(min(asked.per_class, int(sizes.max())), 1, -1)  # a smaller class would only repeat its images
+    for per_class in [asked.per_class] if keep_class else fewer:
+        classes = min(asked.batch_size // per_class, len(sizes), len(labels) // per_class)
+        classes -= classes % BALANCED[sampler]
+        if classes >= 2 and (not keep_batch or classes * per_class == asked.batch_size):
+            return Layout(classes * per_class, per_class)
+    return None

@@ -1,0 +1,54 @@
+"""What a run measures: recall of the classes that choose, and everything of the classes that test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from similis.data.loader import Loader
+from similis.retrieval.embed import embed
+from similis.retrieval.evaluate import Evaluation, evaluate
+from similis.run.parts import Parts, Source
+from similis.run.spec import RunSpec
+from similis.training.folder import RunFolder
+from similis.training.tensors import save_tensors
+from similis.values import Embedded
+
+
+def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
+    """R@1 on the classes that choose."""
+    found = evaluate_rows(module, loader, rows, spec)
+    return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
+
+
+def evaluate_rows(module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec) -> Embedded:
+    """Embeddings of these rows, with row numbers of the manifest as ids."""
+    return embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
+
+
+def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
+    """Open the test split for the finished model, note the opening, keep every query's score."""
+    rows = source.split.test
+    if not spec.evaluation.test or not len(rows):
+        return None
+    folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
+    found = evaluate_rows(parts.trained, parts.loader, rows, spec)
+    manifest = source.manifest
+    roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
+    groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
+    judge = partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
+    result = judge(found, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
+    leading = {size: found._replace(vectors=found.vectors[:, :size]) for size in spec.evaluation.sizes}
+    cuts = {size: judge(part, ks=(1,), collapse_checks=False) for size, part in leading.items()}
+    more = {f"recall@1 of {size}": cut.means["recall@1"] for size, cut in cuts.items()}
+    result = replace(result, means={**result.means, **more})
+    keep = dict(result.per_query)
+    keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
+    keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
+    for name, tensors in {"scores": keep, "embeddings": found._asdict()}.items():
+        metadata = {"format": f"similis-{name}-1", "contents": f"{folder.path.name}/{name}"}
+        save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
+    return result

@@ -1,0 +1,125 @@
+"""What a stage keeps while it trains: metrics, checkpoints, the best weights, the mined table."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from similis.run.mining_refresh import refresh_table
+from similis.run.parts import HeadOnly, base_loss
+from similis.run.sharing import as_first, is_first
+from similis.training.checkpoint import save_checkpoint
+from similis.training.events import Events
+from similis.training.folder import RunFolder
+from similis.training.loop import Progress, StepReport, Task
+from similis.training.tensors import save_model
+
+if TYPE_CHECKING:
+    from similis.run.stage import Stage
+
+
+def chosen_path(folder: RunFolder, stage: str) -> Path:
+    """Where the chosen weights of a stage are kept until the run is done."""
+    return folder.path / f"best-{stage}.safetensors"
+
+
+def chosen_contents(folder: RunFolder, stage: str) -> str:
+    """What that file says it holds."""
+    return f"{folder.path.name}/best-{stage}"
+
+
+class Keeper:
+    """Writes metrics, checkpoints and the best weights while a stage trains."""
+
+    def __init__(self, stage: Stage, task: Task, notes: dict[str, Any], *, sound: bool = False) -> None:
+        self.stage = stage
+        self.task = task
+        self.notes = notes
+        self.sound = sound  # the last checkpoint in the folder can be relied on
+        self.events: Events | None = None
+
+    def mined(self, progress: Progress) -> None:
+        """Where an epoch begins: mine anew, if it is time; the table goes into the checkpoints."""
+        stage = self.stage
+        if progress.epoch % stage.spec.training.mining.every_epochs:
+            return
+        begun = time.perf_counter()
+        loader, others = stage.parts.loader, stage.communicator
+        table = refresh_table(
+            self.task.model, loader, stage.rows, stage.spec, epoch=progress.epoch, communicator=others
+        )
+        self.task.tables = table._asdict()
+        seconds = time.perf_counter() - begun
+        self.notes["mining_seconds"] += seconds
+        useful = int(table.useful().sum())
+        # Under the step that uses it first: a run that is continued before this step mines again.
+        stage.folder.log(
+            {"stage": stage.name, "step": progress.step + 1, "mined_anchors": useful, "mining_seconds": seconds}
+        )
+
+    def stepped(self, report: StepReport) -> None:
+        """After a step: the line in the metrics, the display, now and then a checkpoint."""
+        mined = base_loss(self.task.loss).mined
+        counts = {} if mined is None else mined._asdict()
+        record = {"stage": self.stage.name, "step": report.progress.step, "loss": report.loss.item(), **counts}
+        self.stage.folder.log(record)
+        if self.events is not None:
+            self.events.scalar("loss", record["loss"], report.progress.step)
+        self.stage.watch.stepped(report, counts)
+        if report.progress.step % self.stage.spec.training.checkpoint_steps == 0:
+            self.checkpoint(report.progress)
+
+    def validated(self, progress: Progress) -> bool:
+        """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
+        if self.stage.validate is not None:
+            here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
+            self.judge(progress, as_first(here, self.stage.communicator))
+        else:
+            self.notes["best_epoch"] = progress.epoch
+            self.keep_weights(progress.epoch)
+        self.checkpoint(progress)
+        return self.over(progress)
+
+    def judge(self, progress: Progress, value: float) -> None:
+        """Note a validation value; keep the weights if it is the best so far."""
+        history, best = self.notes["history"], self.notes["best"]
+        history.append(value)
+        if best is None or value > best:
+            self.notes["best"] = value
+            self.keep_weights(progress.epoch)
+        self.notes["best_epoch"] = history.index(max(history)) + 1
+        self.stage.folder.log(
+            {"stage": self.stage.name, "step": progress.step, "epoch": progress.epoch, "recall@1": value}
+        )
+        if self.events is not None:
+            self.events.scalar("recall@1", value, progress.step)
+        self.stage.watch.validated(progress.epoch, value, self.notes["best"])
+
+    def over(self, progress: Progress) -> bool:
+        """Whether validation has not improved for as long as the specification waits."""
+        patience, history = self.stage.spec.training.patience, self.notes["history"]
+        waited = len(history) - self.notes["best_epoch"] if history else 0
+        return progress.epoch >= self.stage.epochs or (patience is not None and waited >= patience)
+
+    def checkpoint(self, progress: Progress) -> None:
+        """Write the position: all processes call it, the first one writes."""
+        path, contents = self.stage.folder.checkpoint(self.stage.name), self.stage.contents
+        save_checkpoint(path, self.task, progress, self.notes, contents=contents, keep=self.sound)
+        self.sound = True
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The module that is evaluated: the average where there is one."""
+        return self.task.model if self.task.average is None else self.task.average.model
+
+    def keep_weights(self, epoch: int) -> None:
+        """Write the weights of the whole embedder as they are evaluated now."""
+        if not is_first(self.stage.communicator):
+            return
+        inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
+        folder, name = self.stage.folder, self.stage.name
+        metadata = {"contents": chosen_contents(folder, name), "epoch": str(epoch)}
+        save_model(chosen_path(folder, name), inner, metadata)

@@ -1,0 +1,94 @@
+"""What the processes of a run say to the one display: events of the first one, warnings of all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from similis.run.machine import Watch
+from similis.training.loop import Progress, StepReport
+
+Event = tuple[str, tuple[Any, ...]]
+SECONDS = 0.1  # between messages: steps may be quicker than a display
+
+
+class Telling:
+    """A watch that looks on in one process and tells another; steps are collected for a tenth of a second."""
+
+    def __init__(self, tell: Callable[[Any], None]) -> None:
+        self.tell = tell
+        self._events: list[Event] = []
+        self._last = 0.0
+
+    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+        """Tell it."""
+        self._add("begins", stage, epochs, steps, done, now=True)
+
+    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+        """Tell it soon, with the loss as a plain number."""
+        p = report.progress
+        place = (p.epoch, p.batch, p.step, p.samples)
+        self._add("stepped", place, float(report.loss), report.images, report.seconds, dict(mined))
+
+    def validated(self, epoch: int, value: float, best: float) -> None:
+        """Tell it."""
+        self._add("validated", epoch, value, best, now=True)
+
+    def ends(self, result: Mapping[str, Any]) -> None:
+        """Tell it."""
+        self._add("ends", dict(result), now=True)
+
+    def _add(self, name: str, *values: Any, now: bool = False) -> None:
+        self._events.append((name, values))
+        if now or time.monotonic() - self._last > SECONDS:
+            self.tell(self._events)
+            self._events, self._last = [], time.monotonic()
+
+
+def forward_messages(watch: Watch, said: Callable[[str], None] | None) -> Callable[[int, Any], None]:
+    """What to do with a rank and what its process told: events go to the watch, lines to ``said``."""
+
+    def heard(rank: int, words: Any) -> None:
+        if isinstance(words, str):
+            if said is not None:
+                said(words if rank < 0 else f"worker {rank}: {words}")
+            return
+        for name, values in words:
+            if name == "stepped":
+                place, loss, images, seconds, mined = values
+                watch.stepped(StepReport(Progress(*place), torch.tensor(loss), images, seconds), mined)
+            else:
+                getattr(watch, name)(*values)
+
+    return heard
+
+
+@contextmanager
+def warnings_told(tell: Callable[[Any], None]) -> Iterator[None]:
+    """Warnings and log lines of this process go to the display for a while, not to its own error stream."""
+    handler = Lines(tell)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.removeHandler(handler)
+
+
+class Lines(logging.Handler):
+    """Tells log lines from warnings upwards."""
+
+    def __init__(self, tell: Callable[[Any], None]) -> None:
+        super().__init__(logging.WARNING)
+        self.tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line, without line ends of its own."""
+        self.tell(" ".join(record.getMessage().split()))

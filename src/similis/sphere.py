@@ -1,0 +1,58 @@
+"""Vectors on the unit sphere, whatever their length: the norm of a vector neither overflows nor underflows.
+
+The square of 1e20 is beyond float32, and that of 1e-30 is 0. Vectors of such lengths are multiplied by a power of
+two before their norm is taken. Powers of two are exact, so the result is that of ordinary lengths bit by bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def widen(vectors: Tensor) -> Tensor:
+    """Half precision becomes float32: exponents of 35 and more are ordinary in these losses."""
+    return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors (..., D) divided by their norms, in at least float32.
+
+    A vector shorter than 2^-112 (2^-896 in float64) has no direction: it becomes 0, with gradient 0. One that
+    is not finite becomes NaN.
+
+    Example:
+        >>> unit(torch.tensor([[3e20, 4e20], [3e-30, 4e-30], [0.0, 0.0]])).tolist()[0]
+        [0.6000000238418579, 0.800000011920929]
+    """
+    scaled, _ = rescale(widen(vectors))
+    return scaled / scaled_norms(scaled)
+
+
+def norms(vectors: Tensor) -> Tensor:
+    """Norms (..., 1) of at least float32; infinite for a vector without direction, so that dividing by it gives 0."""
+    scaled, power = rescale(widen(vectors))
+    return scaled_norms(scaled) / power
+
+
+def rescale(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors times a power of two, and that power (..., 1): 1 unless their squares leave the range of the type."""
+    limit, reach = limits(vectors.dtype)
+    size = torch.linalg.vector_norm(vectors.detach(), dim=-1, keepdim=True)
+    raised = torch.where(size < 1 / limit, 2.0 ** (reach // 2), torch.ones_like(size))
+    power = torch.where(size > limit, limit**-2, raised)
+    return vectors * power, power
+
+
+def scaled_norms(scaled: Tensor) -> Tensor:
+    """Norms (..., 1) of vectors from :func:`rescale`; infinite for those without direction."""
+    size: Tensor = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    return size.masked_fill(size < 1 / limits(scaled.dtype)[0], math.inf)
+
+
+def limits(dtype: torch.dtype) -> tuple[float, int]:
+    """Up to which norm squares are safe, and the exponent of the largest number: 2^48 and 128 in float32."""
+    reach = math.frexp(torch.finfo(dtype).max)[1]
+    return 2.0 ** (3 * reach // 8), reach

@@ -1,0 +1,52 @@
+"""Files that survive a crash: locks that the kernel takes back, and lines that were cut short."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from similis.values import UserError
+
+
+@contextmanager
+def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
+    """Hold a file's lock; with ``busy``, raise an error with that message instead of waiting."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise UserError(str(busy)) from None
+        yield
+    finally:
+        os.close(held)
+
+
+class KernelLock:
+    """The lock that Optuna asks for; a lock file would outlive ``kill -9``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = ExitStack()
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held.enter_context(hold_lock(self.path))
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        self._held.close()
+
+
+def drop_partial_line(path: Path) -> None:
+    """Drop a last line that a crash cut short."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        path.write_bytes(data[: data.rfind(b"\n") + 1])

@@ -1,0 +1,148 @@
+"""What a plan will cost, before anything runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from similis.run.machine import Machine
+from similis.run.parts import build_model, open_source
+from similis.run.spec import RunSpec
+from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
+from similis.study.plan.schema import Plan
+
+
+@dataclass(frozen=True)
+class PlanCost:
+    """Upper bounds: pruning and patience only make it less.
+
+    Attributes:
+        trials: runs of the search, of full length.
+        finals: final runs.
+        openings: how often models open the test split.
+        search_samples, final_samples: images that pass through the network in training.
+        evaluated: images embedded for validation, test and offline mining.
+        image_seconds: measured seconds of one training image, with one thread.
+    """
+
+    trials: int
+    finals: int
+    openings: int
+    search_samples: int
+    final_samples: int
+    evaluated: int
+    image_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Estimate for one process; embedding an image counts a third of training on it."""
+        return (self.search_samples + self.final_samples + self.evaluated / 3) * self.image_seconds
+
+
+def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
+    """Count the runs and samples of a plan and time one batch of its network.
+
+    Example:
+        >>> from similis.study.plan.plan_file import parse_plan
+        >>> cost = plan_cost(parse_plan({
+        ...     "name": "small", "contestants": ["triplet", "proxy_anchor"], "seeds": [0, 1],
+        ...     "terms": {"data": {"source": "synthetic?classes=8&images=6&size=16"},
+        ...               "model": {"backbone": "small_conv", "weights": None, "dim": 8},
+        ...               "training": {"epochs": 2, "batch_size": 10}},
+        ...     "search": {"trials": 3, "epochs": 1}}))
+        >>> cost.trials, cost.finals, cost.openings, cost.search_samples
+        (6, 4, 4, 60)
+    """
+    machine = Machine(data_root=data_root)
+    contestants = participants(plan)
+    trials = len(contestants) * plan.search.trials * len(plan.folds)
+    first = trial_spec(plan, contestants[0], {}, 0)
+    split = open_source(first, machine).split
+    counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
+    choosing = counts["validation"] or counts["test"]
+    finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
+    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants)
+    evaluated = [s.training.epochs * choosing + counts["test"] + mined_images(s, counts) for s in finals]
+    return PlanCost(
+        trials=trials,
+        finals=len(finals),
+        openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
+        search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
+        final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
+        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // len(contestants) * mining,
+        image_seconds=measure_image_seconds(first, machine),
+    )
+
+
+def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:
+    """Images that pass through the network in training: whole batches, the refit on all training classes included."""
+    size = spec.training.batch_size
+    refit = epoch_samples(images["train"] + images["validation"], size) if refits(spec) else 0
+    return epochs * epoch_samples(images["train"], size) + refit_epochs * refit
+
+
+def epoch_samples(images: int, batch_size: int) -> int:
+    """Images of an epoch: whole batches only."""
+    return images // batch_size * batch_size
+
+
+def refits(spec: RunSpec) -> bool:
+    """Whether a run trains again on all training classes after validation has chosen its length."""
+    return spec.training.refit and spec.data.protocol == "fixed-validation"
+
+
+def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
+    """Images that offline mining embeds in a run at most, the refit included."""
+    t = spec.training
+    if t.sampler != "mined":
+        return 0
+    refit = images["train"] + images["validation"] if refits(spec) else 0
+    return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
+
+
+def measure_image_seconds(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
+    """Seconds of one image, forward and backward through the network, the best of a few batches."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model = build_model(spec, machine).train()
+        side = spec.model.image_size or (model.preprocessing.size if model.preprocessing else 224)
+        images = torch.zeros(min(spec.training.batch_size, 32), 3, side, side)
+        best = math.inf
+        for _ in range(batches):
+            begun = time.perf_counter()
+            model(images).square().sum().backward()
+            best = min(best, time.perf_counter() - begun)
+    finally:
+        torch.set_num_threads(before)
+    return best / len(images)
+
+
+def describe_cost(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
+    """The cost as lines of a table."""
+    return [
+        ("search runs", f"{cost.trials}"),
+        ("final runs", f"{cost.finals}"),
+        ("openings of the test split", f"{cost.openings}"),
+        ("training images, search", f"{cost.search_samples:,}"),
+        ("training images, finals (at most)", f"{cost.final_samples:,}"),
+        ("images embedded to validate, test and mine", f"{cost.evaluated:,}"),
+        ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread (network alone)"),
+        (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {format_duration(cost.seconds / workers)}"),
+    ]
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time in words.
+
+    Example:
+        >>> format_duration(7), format_duration(3000), format_duration(9000)
+        ('7 s', '50 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

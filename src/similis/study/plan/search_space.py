@@ -1,0 +1,68 @@
+"""Search spaces: the registry's ranges, the thesis' Table 15, and its grid of one parameter at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from similis.registry import Range, losses
+from similis.study.plan.schema import Contestant, SearchPlan
+
+RATE = "loss_multiplier"
+_SCALE, _UNIT = Range(2.0, 100.0, step=2.0), Range(0.0, 1.0, step=0.1)
+# Thesis, Table 15; "(0, 100] in steps of 2" begins at 2. Rates are relative to the backbone's 1e-4.
+TABLE15: Mapping[str, Mapping[str, Range]] = {
+    "multi_similarity": {"base_cos": _UNIT, "alpha": _SCALE, "beta": _SCALE, "epsilon_cos": _UNIT},
+    "soft_triple": {
+        "margin_cos": _UNIT,
+        "scale": _SCALE,
+        RATE: Range(0.1, 1.0, step=0.1),
+        "gamma_inv": Range(10.0, 100.0, step=10.0),
+        "tau": _UNIT,
+    },
+    "proxy_anchor": {"margin_cos": _UNIT, "scale": _SCALE},
+}
+
+
+def search_space(contestant: Contestant, search: SearchPlan) -> dict[str, Range]:
+    """Name -> range of everything that is searched for one contestant.
+
+    What the loss learns gets a rate of its own, a factor ten around the declared one. Options that the
+    plan sets are not searched. Table 15 has three losses; the others keep the registry's ranges.
+
+    Example:
+        >>> sorted(search_space(Contestant(loss="proxy_anchor"), SearchPlan()))
+        ['loss_multiplier', 'margin_cos', 'scale']
+        >>> sorted(search_space(Contestant(loss="proxy_anchor"), SearchPlan(space="table15")))
+        ['margin_cos', 'scale']
+    """
+    entry = losses.get(contestant.loss)
+    if search.space == "table15" and contestant.loss in TABLE15:
+        found = dict(TABLE15[contestant.loss])
+    else:
+        found = dict(entry.space)
+        if entry.learns:
+            declared = contestant.first_multiplier
+            found[RATE] = Range(declared / 10, declared * 10, log=True)
+    return {name: kind for name, kind in found.items() if name not in contestant.options}
+
+
+def grid(kind: Range, points: int) -> list[float]:
+    """At most that many values of a range, evenly over its own grid, its ends among them.
+
+    Example:
+        >>> grid(Range(0.0, 1.0, step=0.1), 3)
+        [0.0, 0.5, 1.0]
+        >>> grid(Range(0.1, 10.0, log=True), 3)
+        [0.1, 1.0, 10.0]
+    """
+    if kind.step is None:
+        shares = [i / max(points - 1, 1) for i in range(points)]
+        if kind.log:
+            return [round(math.exp(math.log(kind.low) + s * math.log(kind.high / kind.low)), 12) for s in shares]
+        return [kind.low + s * (kind.high - kind.low) for s in shares]
+    steps = round((kind.high - kind.low) / kind.step)
+    taken = sorted(
+        {round(i * steps / max(points - 1, 1)) for i in range(points)} if points <= steps else range(steps + 1)
+    )
+    return [round(kind.low + i * kind.step, 12) for i in taken]

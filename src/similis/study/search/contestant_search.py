@@ -1,0 +1,207 @@
+"""Search the settings of one contestant: sequential, resumable, within a budget of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from similis.registry import Range
+from similis.run.run import run
+from similis.study.plan.jobs import first_settings, trial_spec
+from similis.study.plan.schema import Contestant, Plan, SearchPlan
+from similis.study.plan.search_space import search_space
+from similis.study.records import Meter, Record, result_record
+from similis.study.search.trials import importances, is_below_median, open_study, resume_trial, tell_result
+from similis.study.tournament_folder import TournamentFolder
+from similis.values import DivergedError
+
+UNTRIED: Record = {"name": None, "settings": {}, "value": None}  # instead of a trial if the budget is 0
+
+
+class PrunedError(Exception):
+    """A trial is below the median of earlier trials; its run stops."""
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """Whose settings are searched, under which plan, and where records and runs are kept."""
+
+    plan: Plan
+    contestant: Contestant
+    folder: TournamentFolder
+
+    @property
+    def title(self) -> str:
+        """The contestant's name."""
+        return self.contestant.title
+
+
+class TrialReporter(Meter):
+    """Reports the validation R@1 of every epoch to Optuna, once, and stops a run that is to be pruned.
+
+    Over several folds, which run one after the other, an epoch's report is the mean of the best values of the folds so
+    far. Trials are compared at the same epoch of the same fold, where they have seen equally many samples.
+
+    Args:
+        trial: Optuna's; None reports nothing.
+        search: whether to prune, after how many trials, and the epochs of a fold.
+        folds: that a trial goes through.
+    """
+
+    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1) -> None:
+        super().__init__()
+        self.steps = 0  # of a whole run of the fold
+        self.trial = trial
+        self.search = search
+        self.folds = folds
+        self.finished: list[float] = []
+
+    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
+        """Note the length of the run."""
+        self.steps = epochs * steps
+
+    def validated(self, epoch: int, value: float, best: float) -> None:
+        """Report an epoch; one that was reported before a crash stays as it is."""
+        if self.trial is None:
+            return
+        step = len(self.finished) * self.search.epochs + epoch
+        mean = value if self.folds == 1 else (sum(self.finished) + best) / (len(self.finished) + 1)
+        known = self.trial.study.trials[self.trial.number].intermediate_values
+        if step not in known:
+            self.trial.report(mean, step)
+        if self.search.pruning and self.should_prune(known.get(step, mean), step):
+            raise PrunedError
+
+    def should_prune(self, mean: float, step: int) -> bool:
+        """Whether to prune the trial.
+
+        Optuna's rule compares a trial's best report, which over several folds is that of its easiest fold; there, the
+        last report is compared with the median of the complete trials.
+        """
+        if self.folds == 1:
+            return bool(self.trial.should_prune())
+        return is_below_median(self.trial.study, mean, step, self.search.startup)
+
+
+def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
+    """Search one contestant and write its record: the chosen settings and their cost.
+
+    The preset is measured first, within the budget. The best validation R@1 wins, the preset on a tie. After a crash,
+    the interrupted trial is finished first. With a budget of 0 nothing is measured and the preset is chosen.
+
+    Args:
+        plan: budget, spaces and terms.
+        contestant: whose settings.
+        folder: where runs and records are kept.
+    """
+    case = SearchTask(plan, contestant, folder)
+    name = f"search-{case.title}"
+    known = folder.records.read(name)
+    if known is not None:
+        return known
+    space = search_space(contestant, plan.search)
+    trials: list[Record] = []
+    importance: Mapping[str, float] = {}
+    if plan.search.trials:
+        trials = [measure_settings(case, {}, f"trial-{case.title}-preset")]
+    if space and plan.search.trials > 1:
+        trials, importance = run_trials(case, space, trials[0])
+    best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
+    record = {
+        "contestant": case.title,
+        "settings": best["settings"],
+        "chosen": best["name"],
+        "value": best["value"],
+        "preset": contestant.start,
+        "preset_value": (trials or [UNTRIED])[0]["value"],
+        "trials": len(trials),
+        "pruned": sum(trial["state"] == "pruned" for trial in trials),
+        "diverged": sum(trial["state"] == "diverged" for trial in trials),
+        "samples": sum(trial["samples"] for trial in trials),
+        "importance": dict(importance),
+        "space": {key: [kind.low, kind.high, kind.step, kind.log] for key, kind in space.items()},
+    }
+    return folder.records.write(name, record)
+
+
+def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
+    """Ask, run, tell, while a trial of full length still fits into the budget."""
+    search, records = case.plan.search, case.folder.records
+    journal = case.folder.path / "studies" / f"{case.title}.journal"
+    base = first_settings(case.contestant, space)
+    study = open_study(f"{case.plan.name}/{case.title}", search, journal, space=space, base=base)
+    full = begun["samples"]
+    done = [begun]
+    while sum(trial["samples"] for trial in done) + full <= search.trials * full:
+        number = len(done) - 1
+        name = f"trial-{case.title}-{number:03d}"
+        record = records.read(name)
+        if record is None:
+            trial = resume_trial(study, number) or study.ask()
+            settings = {
+                key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
+                for key, kind in space.items()
+            }
+            record = measure_settings(
+                case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]]
+            )
+        tell_result(study, number, record)
+        done.append(record)
+    return done, importances(study, space)
+
+
+def measure_settings(
+    case: SearchTask, settings: Mapping[str, float], name: str, trial: Any = None, per_epoch: Sequence[int] = ()
+) -> Record:
+    """Run one setting over all folds; its record, read if it is there.
+
+    Args:
+        case: what is searched, and where.
+        settings: of the loss.
+        name: of the record.
+        trial: Optuna's; None for the first preset.
+        per_epoch: samples of one epoch of each fold, for a trial that is pruned.
+    """
+    plan, folder = case.plan, case.folder
+    known = folder.records.read(name)
+    if known is not None:
+        return known
+    meter = TrialReporter(trial, plan.search, len(plan.folds))
+    specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
+    if plan.terms.data.protocol == "default":
+        folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
+    runs: list[Record] = []
+    mining: dict[str, float] = {}
+    try:
+        for spec in specs:
+            result = run(spec, folder.machine, meter)
+            runs.append(result_record(result))
+            meter.finished.append(result.validation.get("recall@1", 0.0))
+            mining = {key: value + mining.get(key, 0.0) for key, value in result.cost.items()}
+        value = sum(meter.finished) / len(meter.finished)
+        outcome = trial_outcome("complete", value, runs[0]["history"], [each["samples"] for each in runs])
+    except PrunedError:
+        outcome = pruned_outcome(meter, runs, per_epoch)
+        runs = []
+    except DivergedError:  # worth nothing, at the cost of a whole trial
+        outcome = trial_outcome("diverged", 0.0, [], [meter.steps * specs[0].training.batch_size] * len(specs))
+        runs = []
+    outcome["addresses"] = [each["address"] for each in runs]
+    record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
+    return folder.records.write(name, record)
+
+
+def trial_outcome(state: str, value: float | None, history: Sequence[float], samples: Sequence[int]) -> Record:
+    """How a trial ended: the mean validation R@1 over the folds, and the samples that each fold has seen."""
+    return {
+        "state": state, "value": value, "history": list(history), "samples": sum(samples), "fold_samples": list(samples)
+    }  # fmt: skip
+
+
+def pruned_outcome(meter: TrialReporter, runs: list[Record], per_epoch: Sequence[int]) -> Record:
+    """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
+    known = meter.trial.study.trials[meter.trial.number].intermediate_values
+    history = [known[step] for step in sorted(known)]
+    begun = len(history) - len(runs) * meter.search.epochs  # epochs of the fold in which it was stopped
+    return trial_outcome("pruned", None, history, [*(r["samples"] for r in runs), begun * per_epoch[len(runs)]])

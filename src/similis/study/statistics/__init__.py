@@ -1,0 +1,1 @@
+"""What the results say: variance components, significance, verdicts, sums of ranks."""

@@ -1,0 +1,114 @@
+"""A table of results under equal terms, the only form in which results are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from similis.study.plan.equal_terms import EqualTerms
+from similis.study.statistics.variance_components import Floats, Scores, own_components
+from similis.values import UserError, import_extra
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FairTable:
+    """Final runs of one arena and length; made by :func:`fair_table`, which raises for unequal terms.
+
+    Attributes:
+        arena, length: which table this is.
+        terms: what is equal for all rows.
+        scores: per-class recall of every contestant and seed.
+        labels: the test classes.
+        seeds: the seeds that every contestant has.
+        records: contestant -> its records, by seed and fold.
+    """
+
+    arena: str
+    length: str
+    terms: EqualTerms
+    scores: Scores
+    labels: tuple[int, ...]
+    seeds: tuple[int, ...]
+    records: Mapping[str, tuple[Record, ...]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Contestants, in the order of the scores."""
+        return self.scores.names
+
+    @property
+    def selected_on_test(self) -> bool:
+        """Whether the protocol chose epochs and settings by looking at the test classes."""
+        return bool(self.terms.held.get("data.protocol") == "default")
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether there are contestants, seeds and classes enough for verdicts."""
+        return bool(min(self.scores.values.shape) > 1)
+
+    @property
+    def title(self) -> str:
+        """Arena and length, with a warning if the test classes were used for selection."""
+        return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
+
+    def order(self) -> list[int]:
+        """Contestants by falling mean."""
+        return sorted(range(len(self.names)), key=lambda c: (-self.scores.means[c], self.names[c]))
+
+
+def fair_table(records: Sequence[Record]) -> FairTable:
+    """A table from the records of one arena and length."""
+    ordered = sorted(records, key=lambda r: (r["contestant"], r["seed"], r["fold"]))
+    terms = EqualTerms.of([(f"{r['contestant']} (seed {r['seed']})", r["held"]) for r in ordered])
+    by_name: dict[str, list[Record]] = {}
+    for record in ordered:
+        by_name.setdefault(record["contestant"], []).append(record)
+    rounds = {name: [(r["seed"], r["fold"]) for r in rows] for name, rows in by_name.items()}
+    first, wanted = next(iter(rounds.items()))
+    for name, have in rounds.items():
+        if have != wanted:
+            raise UserError(
+                f"seeds differ: {first} has {sorted({s for s, _ in wanted})}, "
+                f"{name} has {sorted({s for s, _ in have})}; run the tournament to its end before it is judged"
+            )
+    seeds = tuple(sorted({seed for seed, _ in wanted}))
+    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
+    per_class = ordered[0]["per_class"]
+    return FairTable(
+        arena=ordered[0]["arena"],
+        length=ordered[0]["length"],
+        terms=terms,
+        scores=Scores(tuple(by_name), values, np.array(per_class["queries"], dtype=np.float64)),
+        labels=tuple(per_class["labels"]),
+        seeds=seeds,
+        records={name: tuple(rows) for name, rows in by_name.items()},
+    )
+
+
+def class_recall(rows: Sequence[Record], seed: int) -> Floats:
+    """Per-class recall (K,) of one seed, the mean over its folds."""
+    found = [r["per_class"] for r in rows if r["seed"] == seed]
+    return np.asarray(np.mean([np.array(each["hits"]) / np.array(each["queries"]) for each in found], axis=0))
+
+
+def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
+    """Half widths of each loss's own 95 % interval: for these test classes and for unseen classes.
+
+    Classes are shared, so two losses whose intervals overlap may still differ significantly. NaN for a single class
+    or seed.
+    """
+    m, K, s = scores.values.shape
+    if K < 2 or s < 2:
+        return np.full(m, np.nan), np.full(m, np.nan)
+    t = import_extra("scipy.stats").t
+    own, shared, residual = own_components(scores)
+    seed = np.maximum(own, own.mean()) / s
+    classes = (K - 1) / K * (shared**2).sum(axis=1)
+    far = np.maximum.reduce([classes + seed - residual, classes, seed])
+    near = t.ppf(0.975, m * (s - 1)) * np.sqrt(np.maximum(seed, residual))
+    return np.asarray(near), np.asarray(t.ppf(0.975, scores.effective_classes - 1) * np.sqrt(far))

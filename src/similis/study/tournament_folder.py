@@ -1,0 +1,39 @@
+"""The folder of a tournament and what is kept in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from similis.run.machine import Machine
+from similis.study.ledger import Ledger
+from similis.study.plan.plan_file import read_plan
+from similis.study.plan.schema import Plan
+from similis.study.records import Records
+
+
+@dataclass(frozen=True)
+class TournamentFolder:
+    """Plan, runs, records, studies, ledger and report of one tournament."""
+
+    path: Path
+    data_root: str | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """Where runs are kept, and the data sets."""
+        return Machine(root=self.path / "runs", data_root=self.data_root)
+
+    @property
+    def records(self) -> Records:
+        """The records of finished runs."""
+        return Records(self.path / "records")
+
+    @property
+    def ledger(self) -> Ledger:
+        """The openings of the test split."""
+        return Ledger(self.path / "ledger.jsonl")
+
+    def plan(self) -> Plan:
+        """The plan that was begun here."""
+        return read_plan(self.path / "plan.yaml")

@@ -1,0 +1,93 @@
+"""Files that appear whole: written beside their place, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from textwrap import shorten
+
+from safetensors import SafetensorError
+
+from similis.values import DataError
+
+
+class DamagedError(DataError):
+    """A file of a run is missing, or is not what was written."""
+
+
+def damaged(path: Path, why: object) -> DamagedError:
+    """The error about a file of a run that cannot be used.
+
+    Args:
+        path: of the file.
+        why: an error, or words.
+    """
+    return DamagedError(
+        f"{path} is missing or damaged ({in_one_line(why)}); delete it, and result.json if that lies beside it, "
+        "then train again with the same command"
+    )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the file system inside the block into one sentence about this path."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"cannot write {path} ({in_one_line(error)}); free space on its disk, make its folder writable or choose "
+            "another one, then run the same command again"
+        ) from error
+
+
+def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path | None = None) -> None:
+    """Write a file so that readers, and a crash at any moment, find the old one or the new one and never a half.
+
+    Args:
+        path: of the file; missing folders are made.
+        write: writes the new content to the path that it is given.
+        previous: where the old file is kept; what was there goes once the new file is safe on the disk.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(beside)
+            flush(beside)
+            if previous is not None and path.exists():
+                flush_folder(path.parent)
+                path.replace(previous)
+            beside.replace(path)
+            flush_folder(path.parent)
+        finally:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Return when the disk has the contents of a file, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush_folder(path: Path) -> None:
+    """Make names durable where the file system knows how."""
+    if os.name != "posix":
+        return
+    try:
+        flush(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def in_one_line(why: object) -> str:
+    """The words of an error without its path, its line ends and what goes beyond two lines."""
+    words = why.strerror if isinstance(why, OSError) and why.strerror else str(why)
+    return shorten(words, 200, placeholder=" ...").rstrip(".") or type(why).__name__

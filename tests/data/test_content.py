@@ -1,0 +1,202 @@
+"""Identity is content: equal sizes, names and times do not make two data sets one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from similis.cli import main
+from similis.data import content
+from similis.data.open_data import open_data
+from similis.data.pack import pack
+from similis.data.splits import split_data
+from similis.run.machine import Machine
+from similis.run.run import run
+from similis.run.spec import parse_spec
+from tests.data.pictures import picture, write
+
+PATHS = [f"class{label}/{number}.ppm" for label in range(6) for number in range(2)]
+NAMES = [path.partition("/")[0] for path in PATHS]
+FILES = {path: picture(seed, form="PPM") for seed, path in enumerate(PATHS)}  # all of one size
+SWAPPED = dict(zip(PATHS, [*list(FILES.values())[1:], FILES[PATHS[0]]], strict=True))
+LAYOUTS = ("folder", "csv", "zip", "zip-with-table", "parquet-of-paths", "parquet-of-bytes", "lance", "url")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache folder of the test's own, which trusts files of any age."""
+    monkeypatch.setenv(content.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(content, "SETTLED_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+def write_layout(root: Path, layout: str, files: dict[str, bytes]) -> str:
+    """The same images in one of the layouts; returns what is opened."""
+    place = root / "photos"
+    write(place, files)
+    table = "path,class_name\n" + "".join(f"{path},{name}\n" for path, name in zip(PATHS, NAMES, strict=True))
+    if layout == "csv":
+        (place / "list.csv").write_text(table)
+        return str(place / "list.csv")
+    if layout.startswith("zip"):
+        with zipfile.ZipFile(root / "photos.zip", "w") as archive:
+            for path, data in files.items():
+                archive.writestr(path, data)
+        if layout == "zip-with-table":
+            (root / "photos.csv").write_text(table)
+        return str(root / "photos.zip")
+    if layout.startswith("parquet"):
+        columns = {"path": PATHS, "class_name": NAMES}
+        if layout == "parquet-of-bytes":
+            columns["bytes"] = list(files.values())
+        pq.write_table(pa.table(columns), place / "list.parquet")
+        return str(place / "list.parquet")
+    if layout == "lance":
+        pack(open_data(str(place)), str(root / "photos.lance"))
+        return str(root / "photos.lance")
+    if layout == "url":
+        system = fsspec.filesystem("memory")
+        for path, data in files.items():
+            system.pipe(f"{root}/{path}", data)
+        return f"memory:/{root}"
+    return str(place)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_contents_of_equal_size_are_other_data(tmp_path, layout):
+    place = write_layout(tmp_path / "a", layout, FILES)
+    first = open_data(place)
+    assert open_data(place).fingerprint() == first.fingerprint()
+    second = open_data(write_layout(tmp_path / "b", layout, SWAPPED))
+    assert second.fingerprint() != first.fingerprint()
+    assert split_data(second).fingerprint != split_data(first).fingerprint
+
+
+def test_every_layout_of_the_same_contents_is_the_same_data(tmp_path):
+    places = [write_layout(tmp_path / layout, layout, FILES) for layout in LAYOUTS]
+    assert len({open_data(place).fingerprint() for place in places}) == 1
+
+
+@pytest.mark.parametrize("layout", ["folder", "csv", "zip", "zip-with-table", "parquet-of-paths", "lance", "url"])
+def test_contents_changed_in_place_are_noticed(tmp_path, layout):
+    place = write_layout(tmp_path, layout, FILES)
+    before = open_data(place)
+    assert before.read_bytes(0) == FILES[PATHS[0]]
+    if layout == "lance":
+        fsspec.filesystem("file").rm(place, recursive=True)
+    write_layout(tmp_path, layout, SWAPPED)
+    after = open_data(place)
+    assert after.fingerprint() != before.fingerprint()
+    assert after.read_bytes(0) == SWAPPED[PATHS[0]]
+    assert open_data(write_layout(tmp_path / "new", layout, SWAPPED)).fingerprint() == after.fingerprint()
+
+
+def test_a_run_on_changed_photos_is_another_run(tmp_path):
+    place = write_layout(tmp_path, "folder", FILES)
+    spec = parse_spec({
+        "data": {"source": place},
+        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
+        "training": {"epochs": 0},
+    })  # fmt: skip
+    machine = Machine(root=tmp_path / "runs")
+    first = run(spec, machine)
+    assert run(spec, machine).address == first.address
+    write(Path(place), SWAPPED)
+    again = run(spec, machine)
+    assert again.address != first.address
+    assert again.facts["data"] != first.facts["data"]
+
+
+def test_a_time_set_back_does_not_hide_a_change(tmp_path):
+    place = write_layout(tmp_path, "folder", FILES)
+    before = open_data(place).fingerprint()
+    changed = Path(place) / PATHS[0]
+    times = changed.stat()
+    changed.write_bytes(SWAPPED[PATHS[0]])
+    os.utime(changed, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert changed.stat().st_ino == times.st_ino
+    assert open_data(place).fingerprint() != before
+
+
+def forge(cache: Path) -> None:
+    """Give every kept hash another value, as if the files had been others when they were read."""
+    for file in cache.rglob("*.json"):
+        kept = json.loads(file.read_text())
+        forged = {name: [version, f"{row:032x}"] for row, (name, (version, _)) in enumerate(kept.items())}
+        file.write_text(json.dumps(forged))
+
+
+@pytest.mark.parametrize("layout", ["folder", "zip", "lance", "url"])
+def test_contents_are_read_once_and_again_when_asked_to_verify(tmp_path, cache, layout):
+    place = write_layout(tmp_path, layout, FILES)
+    right = open_data(place).fingerprint()
+    forge(cache)
+    assert open_data(place).fingerprint() != right  # so it was not read again
+    assert open_data(place, verify=True).fingerprint() == right
+    assert open_data(place).fingerprint() == right  # and the kept hashes are right again
+
+
+@pytest.mark.parametrize("verb", ["data show", "data check", "train"])
+def test_verify_reads_contents_again(tmp_path, cache, verb):
+    place = write_layout(tmp_path, "folder", FILES)
+    small = ["--backbone", "small_conv", "--size", "16", "--dim", "8", "--epochs", "0", "--no-pictures"]
+    words = [*verb.split(), place, *([*small, "--runs", str(tmp_path / "runs")] if verb == "train" else [])]
+    right = open_data(place).fingerprint()
+    forge(cache)
+    for option, expected in (((), False), (("--verify",), True)):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *option])
+        assert not ended.value.code
+        assert (open_data(place).fingerprint() == right) is expected
+    if verb == "train":
+        assert len(list((tmp_path / "runs").glob("*/result.json"))) == 2
+
+
+def test_files_written_a_moment_ago_are_read_again(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(content, "SETTLED_SECONDS", 3600.0)
+    place = write_layout(tmp_path, "folder", FILES)
+    open_data(place)
+    assert not list(cache.rglob("*.json"))
+
+
+@pytest.mark.parametrize("kept", [b"", b"\xff\xfe", b"[1, 2]", b'{"class0/0.ppm": 3}', b'{"class0/0.ppm": ["a"]}'])
+def test_a_damaged_cache_is_passed_over(tmp_path, cache, kept):
+    place = write_layout(tmp_path, "folder", FILES)
+    right = open_data(place).fingerprint()
+    (file,) = cache.rglob("*.json")
+    file.write_bytes(kept)
+    assert open_data(place).fingerprint() == right
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
+    place = write_layout(tmp_path, "folder", FILES)
+    right = open_data(place).fingerprint()
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv(content.VARIABLE, str(tmp_path / "file"))
+    assert open_data(place).fingerprint() == right
+
+
+def test_the_cache_lies_in_the_users_cache_folder(monkeypatch):
+    monkeypatch.delenv(content.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert content.cache_file("/photos").parent == Path("/caches/similis/content")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert content.cache_file("/photos").parent == Path("/home/me/.cache/similis/content")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user without a home")
+def test_a_user_without_a_home_has_a_cache():
+    script = "import os; from similis.data.content import cache_file; os.setuid(54321); print(cache_file('/photos'))"
+    bare = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME", content.VARIABLE)}
+    done = subprocess.run([sys.executable, "-c", script], env=bare, capture_output=True, text=True, check=True)
+    assert Path(done.stdout).parts[-3:-1] == ("similis", "content")

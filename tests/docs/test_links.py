@@ -1,0 +1,72 @@
+"""Every relative link of README and docs leads to a file of the repository, and every anchor to a heading of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.M | re.S)
+HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.M)
+
+
+def tracked() -> set[Path]:
+    """Files that a clone has: tracked, or new and not ignored. Pages that the site generates are not among them."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip("needs a git checkout to know the files of the repository")
+    return {ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).exists()}
+
+
+def links(text: str) -> list[str]:
+    """Targets of links and images outside of code, without those that leave the repository."""
+    prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+    return [target for target in LINK.findall(prose) if not re.match(r"[a-z][a-z+.-]*:", target)]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings, as the site and code hosts make them."""
+    heads = HEADING.findall(FENCE.sub("", text))
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", head.lower()).strip()) for head in heads}
+
+
+def dead_links(page: Path, files: set[Path]) -> list[str]:
+    """The targets of a page that lead nowhere."""
+    folders = {folder for file in files for folder in file.parents}
+    dead = []
+    for target in links(page.read_text(encoding="utf-8")):
+        name, _, anchor = target.partition("#")
+        file = (page.parent / unquote(name)).resolve() if name else page
+        missing = file not in files and file not in folders
+        if missing or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            dead.append(target)
+    return dead
+
+
+def test_every_relative_link_resolves():
+    files = tracked()
+    pages = sorted(f for f in files if f.suffix == ".md" and (f.parent == ROOT or ROOT / "docs" in f.parents))
+    assert ROOT / "README.md" in pages
+    dead = {str(page.relative_to(ROOT)): found for page in pages if (found := dead_links(page, files))}
+    assert dead == {}
+
+
+def test_dead_links_are_found(tmp_path):
+    """Links in code and to other hosts are left alone; a missing file and a missing heading are not."""
+    other, page = tmp_path / "other.md", tmp_path / "page.md"
+    other.write_text("# One head: `two`\n", encoding="utf-8")
+    page.write_text(
+        "# Page\n[a](other.md) [b](other.md#one-head-two) [c](#page) [d](https://x.org/y.md) `[e](no.md)`\n"
+        "![f [x] g](gone.png) [h](other.md#gone) [i](#gone)\n```text\n[j](no.md)\n```\n",
+        encoding="utf-8",
+    )
+    assert dead_links(page, {other, page}) == ["gone.png", "other.md#gone", "#gone"]

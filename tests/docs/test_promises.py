@@ -1,0 +1,61 @@
+"""What packaging and pages promise exists: extras serve code, layers and the architecture page name packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.docs.blocks import ROOT, pages
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+CODE = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
+MODULES = {"pillow": "PIL", "scikit-learn": "sklearn", "faiss-cpu": "faiss", "pylance": "lance"}
+
+
+def packages() -> set[str]:
+    """The top-level modules and packages of similis that hold code."""
+    here = ROOT / "src" / "similis"
+    return {path.name for path in here.iterdir() if list(path.glob("*.py"))} | {path.stem for path in here.glob("*.py")}
+
+
+def imported(requirement: str) -> bool:
+    """Whether some module of the package names a requirement's module."""
+    name = re.match(r"[\w-]+", requirement)[0]
+    module = MODULES.get(name, name.replace("-", "_"))
+    return any(re.search(rf"(import|from) ([\w.]+\.)?{module}\b|['\"]{module}[.'\"]", text) for text in CODE.values())
+
+
+@pytest.mark.parametrize("extra", [name for name in EXTRAS if name not in ("all", "dev")])
+def test_an_extra_brings_what_code_imports(extra):
+    assert any(map(imported, EXTRAS[extra])), f"no module of the package imports anything of similis[{extra}]"
+
+
+def test_all_brings_every_extra_and_nothing_else():
+    (everything,) = EXTRAS["all"]
+    assert set(re.search(r"\[(.*)\]", everything)[1].split(",")) == set(EXTRAS) - {"all", "dev"}
+
+
+def test_layers_name_packages():
+    (contract,) = (c for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    named = {name.strip(" ()") for layer in contract["layers"] for name in layer.split("|")}
+    assert named == packages() - {"__init__"}
+
+
+def test_the_architecture_page_names_packages():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+ \| ([^|]*) \|", page, re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == packages() - {"__init__"}
+
+
+def test_pages_name_extras_that_exist():
+    named = {
+        extra
+        for page in pages()
+        for group in re.findall(r"similis\[([\w,]+)\]", page.read_text(encoding="utf-8"))
+        for extra in group.split(",")
+    }
+    assert named
+    assert named <= set(EXTRAS)

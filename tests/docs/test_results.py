@@ -1,0 +1,81 @@
+"""The tables of README and of the results pages are what their committed records give."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.studies import STUDIES, birds
+from benchmarks.study_cells import RESULTS, cells, floors, welch
+from benchmarks.study_selection import BUDGETS, parts_of_gain
+from similis.registry import losses
+from similis.study.report.tables import samplers_differ
+from similis.study.statistics.fair_table import fair_table
+from tests.docs.blocks import ROOT
+
+
+def page_of(study: str):
+    folder = RESULTS / study
+    return folder / "index.md" if folder.is_dir() else RESULTS / f"{study}.md"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_page_shows_the_tables_of_its_records(study):
+    page = page_of(study).read_text(encoding="utf-8")
+    tables, _ = STUDIES[study](RESULTS / study)
+    assert tables
+    missing = [line for table in tables for line in table.lines() if line not in page.splitlines()]
+    assert missing == []
+    assert all("\n".join(table.lines()) in page for table in tables), "a row more, or in another order"
+
+
+def test_every_page_of_records_is_compared():
+    pages = {folder.name for folder in RESULTS.iterdir() if (folder / "index.md").exists()}
+    assert pages <= set(STUDIES)
+
+
+def test_the_table_of_the_readme_is_that_of_the_records():
+    (table,), _ = birds(RESULTS / "cub-tournament")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(table.lines()) in readme
+    shown = {line.split("|")[1].strip(" `") for line in readme.splitlines() if line.startswith("| `")}
+    assert {name for (name,) in cells(RESULTS / "cub-tournament" / "records", "contestant")} <= shown
+
+
+def test_the_floor_is_below_what_trained_and_above_what_did_not():
+    """The page says that proxy_repulsion does not beat the untrained head, and that frozen 224 pixels beat all."""
+    means = {
+        name: 100 * sum(r["test"]["recall@1"] for r in rows) / len(rows)
+        for (name,), rows in cells(RESULTS / "cub-tournament" / "records", "contestant").items()
+    }
+    untrained = sum(floors("cub-96 untrained")) / len(floors("cub-96 untrained"))
+    assert [name for name, mean in means.items() if mean < untrained] == ["proxy_repulsion"]
+    assert floors("cub-224 frozen")[0] > max(means.values())
+
+
+def test_the_parts_of_the_selection_gain_add_up():
+    found = {
+        (name, kind): rows
+        for pair in BUDGETS.values()
+        for kind in pair
+        for (name,), rows in cells(RESULTS / "selection" / "records" / kind, "contestant").items()
+    }
+    for pair in BUDGETS.values():
+        for name in {name for name, _ in found}:
+            means = [sum(r["test"]["recall@1"] for r in found[name, kind]) / len(found[name, kind]) for kind in pair]
+            assert parts_of_gain(found, name, *pair).sum() == pytest.approx(means[0] - means[1], abs=1e-12)
+
+
+def test_welch_has_the_interval_of_the_tables():
+    """Two triples of variance 1: four degrees of freedom, whose 97.5 and 80 per cent points are 2.7764 and 0.9410."""
+    error = (1 / 3 + 1 / 3) ** 0.5
+    expected = (5.0, 2.7764 * error, (2.7764 + 0.9410) * error)
+    assert welch([9.0, 10.0, 11.0], [4.0, 5.0, 6.0]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_report_does_not_call_different_samplers_equal():
+    rows = [row for own in cells(RESULTS / "cub-tournament" / "records", "contestant").values() for row in own]
+    assert {losses.get(row["loss"]).sampler for row in rows} == {"balanced", "random"}
+    assert samplers_differ([fair_table(rows)])
+    report = (RESULTS / "cub-tournament" / "report.md").read_text(encoding="utf-8")
+    (line,) = (line for line in report.splitlines() if line.startswith("Allowed to differ"))
+    assert "its sampler" in line

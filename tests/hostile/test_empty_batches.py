@@ -1,0 +1,116 @@
+"""Batches of no samples: every loss, miner and wrapper gives an attached 0, and gradients of 0 to all it trains."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.context import dense, tiles
+from similis.objective.loss import loss
+from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.nested import Nested
+from similis.objective.wrappers.sampled_classes import SampledClasses
+from similis.registry import losses, miners
+from similis.values import Counts, Pairs, Triplets
+from tests.batches import random_batch
+from tests.contracts.contracts import of, relation_of
+from tests.proof import CLASSES, DIM, build, forms
+
+FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
+NOTHING = torch.zeros(0, dtype=torch.int64)
+
+
+def check_zero(made, labels=NOTHING, dtype=torch.float64, **given):
+    """The loss of no samples is 0, attached to embeddings and parameters, with gradients of 0."""
+    made = made.to(dtype)
+    x = torch.zeros(0, DIM, dtype=dtype, requires_grad=True)
+    value = made(x, labels, **given)
+    assert value.shape == ()
+    assert value.item() == 0
+    value.backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    for name, parameter in made.named_parameters():
+        assert parameter.grad is not None, f"no gradient for {name}"
+        assert float(parameter.grad.to_dense().abs().sum()) == 0, f"a gradient for {name}"
+
+
+@pytest.mark.parametrize("context", [dense, lambda: tiles(4, 4)], ids=["dense", "tiles"])
+@pytest.mark.parametrize(("entry", "form"), FORMS)
+def test_losses(entry, form, context):
+    with context():
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            check_zero(build(entry, form), dtype=dtype)
+        if entry.relation != "none":
+            check_zero(build(entry, form), labels=relation_of(entry, NOTHING))
+        if entry.accepts:
+            check_zero(
+                build(entry, form),
+                tuples={"pairs": Pairs, "triplets": Triplets}[entry.accepts](
+                    *[NOTHING] * (4 if entry.accepts == "pairs" else 3)
+                ),
+            )
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_class_ids(entry):
+    check_zero(loss(entry.name, class_ids=[3, 5, 8], dim=DIM))
+
+
+@pytest.mark.parametrize("miner", list(miners), ids=lambda miner: miner.name)
+def test_miners(miner):
+    nothing = torch.zeros(0, 0, dtype=torch.bool)
+    given = {"dim": DIM} if "dim" in miner.options else {}
+    assert miner.function(nothing.double(), nothing, nothing, **given).counts() == Counts(0, 0)
+    for entry in losses:
+        if entry.accepts == miner.returns:
+            made = loss(entry.name, num_classes=CLASSES, dim=DIM, miner=miner.name)
+            check_zero(made)
+            assert made.mined == Counts(0, 0)
+
+
+WRAPPERS = {
+    "nested": lambda: Nested(loss("multi_similarity"), sizes=(2, DIM)),
+    "nested proxies": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM)),
+    "memory": lambda: WithMemory(loss("contrastive"), capacity=6, dim=DIM),
+    "memory of a mined loss": lambda: WithMemory(loss("triplet", miner="semi_hard"), capacity=6, dim=DIM),
+    "sampled classes": lambda: SampledClasses(loss("proxy_anchor", num_classes=9, dim=DIM), share=0.5),
+    "sparse classes": lambda: SampledClasses(loss("softmax", num_classes=9, dim=DIM), share=0.5, sparse=True),
+    "combined": lambda: Combined(
+        loss("proxy_anchor", num_classes=CLASSES, dim=DIM),
+        [(2.0, regulariser("language", class_similarity=torch.eye(CLASSES)))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_wrappers(name):
+    check_zero(WRAPPERS[name]())
+
+
+def test_a_memory_that_is_filled_is_not_the_batch():
+    x, labels = random_batch(0, DIM)
+    made = WithMemory(loss("contrastive"), capacity=20, dim=DIM).double()
+    made(x, labels)
+    check_zero(made)
+    assert len(made) == len(x)
+    check_zero(made)
+    assert len(made) == len(x), "no samples were remembered"
+
+
+@pytest.mark.parametrize(("entry", "form"), FORMS)
+def test_the_next_batch_is_as_if_there_had_been_none(entry, form):
+    x, labels = random_batch(0, DIM)
+    made = build(entry, form)
+    want = of(made, x, labels)
+    made(x[:0], labels[:0])
+    assert all(torch.equal(a, b) for a, b in zip(of(made, x, labels), want, strict=True))
+
+
+@pytest.mark.parametrize("name", ["supcon", "proxy_anchor", "soft_triple", "triplet"])
+def test_compiled(name):
+    torch._dynamo.reset()
+    made = torch.compile(loss(name, num_classes=CLASSES, dim=DIM), fullgraph=True, backend="eager")
+    check_zero(made)
+    torch._dynamo.reset()

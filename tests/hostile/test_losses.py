@@ -1,0 +1,138 @@
+"""Labels, types and threads that no loss expects: the same numbers, or one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from similis.objective.backends.choice import tiles, tiling_of
+from similis.values import UserError
+from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same
+from tests.proof import CLASSES, build
+
+HUGE = 2**62
+TYPES = [torch.int32, torch.uint8, torch.uint64]
+slowly = pytest.mark.slow
+
+
+@every_loss
+@every_backend
+def test_labels_of_every_integer_type_are_the_same_labels(entry, form, backend):
+    made = build(entry, form, dtype=torch.float32)
+    x, labels = batch()
+    want = results(made, x, labels, backend)
+    for dtype in TYPES:
+        assert same(results(made, x, labels.to(dtype), backend), want), dtype
+
+
+@every_loss
+@every_backend
+def test_two_classes_may_be_called_false_and_true(entry, form, backend):
+    made = build(entry, form, dtype=torch.float32)
+    x, labels = batch()
+    truth = labels > 1
+    assert same(results(made, x, truth, backend), results(made, x, truth.long(), backend))
+
+
+@every_loss
+@every_backend
+def test_negative_and_huge_class_ids_are_names(entry, form, backend):
+    x, labels = batch()
+    made = build(entry, form, dtype=torch.float32)
+    want = results(made, x, labels, backend)
+    for ids in ([-HUGE, -1, 0, 2 * HUGE - 1], [-9, -8, -7, -6]):
+        named = build(entry, form, dtype=torch.float32, class_ids=ids) if made.learned else made
+        assert same(results(named, x, torch.tensor(ids)[labels], backend), want), ids
+
+
+@every_loss
+@every_backend
+def test_other_labels_are_refused_in_one_sentence(entry, form, backend):
+    made = build(entry, form, dtype=torch.float32)
+    x, labels = batch()
+    strange = [labels.float(), labels.to(torch.complex64), labels[:-1], labels[:, None, None], labels[0]]
+    if made.learned and any(value.ndim for value in made.learned.values()):
+        strange += [labels - 1, labels + CLASSES, labels + HUGE]
+    for wrong in strange:
+        with BACKENDS[backend](), pytest.raises(UserError) as error:
+            made(x, wrong)
+        assert "\n" not in str(error.value)
+
+
+@every_loss
+@every_backend
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=slowly), torch.bfloat16, torch.float64])
+def test_embeddings_and_parameters_may_have_different_types(entry, form, backend, dtype):
+    """Embeddings decide the precision; a gradient has the type of its tensor."""
+    made = build(entry, form, dtype=torch.float32)
+    x, labels = batch(duplicates=False)
+    x = x.to(dtype)
+    got = results(made, x, labels, backend)
+    wide = results(build(entry, form), x.double(), labels, backend)
+    assert got[1].dtype == dtype
+    assert [part.dtype for part in got[2:]] == [torch.float32] * (len(got) - 2)
+    tolerance = 1e-2 if dtype != torch.float64 else 1e-4
+    for mine, truth in zip(got, wide, strict=True):
+        assert torch.allclose(mine.double(), truth, rtol=tolerance, atol=tolerance * float(truth.abs().max()))
+
+
+@every_loss
+@every_backend
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=slowly), torch.bfloat16])
+def test_autocast_changes_no_bit(entry, form, backend, dtype):
+    made = build(entry, form, dtype=torch.float32)
+    x, labels = batch()
+    want = results(made, x, labels, backend)
+
+    def cast(embeddings, names):
+        with torch.autocast("cpu", dtype=dtype):
+            return made(embeddings, names)
+
+    assert same(results(cast, x, labels, backend), want[:2])
+
+
+@every_loss
+@every_backend
+def test_threads_that_share_a_loss_do_not_disturb_each_other(entry, form, backend):
+    made = build(entry, form, dtype=torch.float32)
+    batches = [batch(seed) for seed in range(6)]
+    want = [results(made, *each, backend) for each in batches]
+    with ThreadPoolExecutor(3) as pool:
+        got = list(pool.map(lambda each: results(made, *each, backend), batches))
+    assert all(same(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_a_setting_of_one_thread_does_not_reach_another():
+    """Tiles in one thread, a dense matrix in the others: the context belongs to the thread."""
+    with tiles(2, 2), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(tiling_of, 4, 4).result() is None
+        assert tiling_of(4, 4) is not None
+
+
+REGISTRIES = {
+    "losses": "from similis.registry import losses as them",
+    "samplers": "from similis.data.sampling import samplers as them",
+}
+
+
+@pytest.mark.parametrize("registry", list(REGISTRIES))
+def test_threads_may_ask_for_the_first_entry_at_the_same_time(registry):
+    """A registry imports its files when it is first asked; nobody may find it half filled."""
+    ask = (
+        f"{REGISTRIES[registry]}\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from threading import Barrier\n"
+        "together = Barrier(4)\n"
+        "def names(_):\n"
+        "    together.wait()\n"
+        "    return len(list(them))\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
+        "    found = list(pool.map(names, range(4)))\n"
+        "print(found == [len(list(them))] * 4)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", ask], check=False, capture_output=True, text=True)
+    assert run.stdout.strip() == "True", run.stderr

@@ -1,0 +1,138 @@
+"""Comparisons: sets of columns, values of rows and columns, several blocks as if they were one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import compare
+from similis.objective.terms.reductions import count, lse, top, total
+from similis.objective.terms.references import Block, References
+from similis.values import UserError
+from tests.batches import random_batch
+
+X, LABELS = random_batch(0)
+
+
+def dense():
+    return compare(X, LABELS, sphere=True)
+
+
+def cut_in_two(p, at=4):
+    """The same comparison with its columns in two blocks."""
+    (block,) = p.references
+    parts = [
+        Block(block.vectors[s], block.labels[s], block.own, block.ids[s], mirrored=True)
+        for s in (slice(0, at), slice(at, None))
+    ]
+    return Comparison(p.rows, p.row_labels, References(tuple(parts)), p.on_sphere)
+
+
+@pytest.mark.parametrize("which", ["pos", "neg", "others", "every"])
+def test_sets_are_those_of_the_definition(which):
+    p = dense()
+    got = getattr(p, which)(lambda t: total(t.s))
+    for i in range(len(X)):
+        same = [bool(LABELS[j] == LABELS[i]) for j in range(len(X))]
+        inside = {
+            "pos": [j for j in range(len(X)) if same[j] and j != i],
+            "neg": [j for j in range(len(X)) if not same[j]],
+            "others": [j for j in range(len(X)) if j != i],
+            "every": list(range(len(X))),
+        }[which]
+        assert float(got[i]) == pytest.approx(sum(float(p.rows[i] @ p.rows[j]) for j in inside), abs=1e-12)
+
+
+@pytest.mark.parametrize("sphere", [True, False])
+def test_two_blocks_are_as_one(sphere):
+    p = compare(X, LABELS, sphere=sphere)
+    q = cut_in_two(p)
+
+    def terms(t):
+        return lse(t.s), total(t.d2), count(t.d > 1), top(t.s, None, 3)
+
+    for which in ("pos", "neg", "others", "every"):
+        for a, b in zip(p.over(which, terms), q.over(which, terms), strict=True):
+            for u, v in zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]:
+                assert torch.allclose(u.double(), v.double(), atol=1e-12, equal_nan=True)
+    index = torch.tensor([[0, 3, 4, 10]] * len(X))
+    assert torch.equal(p.at(index).s, q.at(index).s)
+    assert torch.equal(p.take(index), q.take(index))
+
+
+def test_positives_of_two_blocks_number_their_columns_through():
+    p, q = dense(), cut_in_two(dense())
+    for (a, ok), (b, good) in zip(zip(*p.positives(), strict=True), zip(*q.positives(), strict=True), strict=True):
+        assert sorted(a[ok].tolist()) == sorted(b[good].tolist())
+
+
+def test_values_of_rows_columns_and_further_products_arrive_where_they_belong():
+    p = dense()
+    rows, cols, other = torch.arange(11.0).double(), 10 * torch.arange(11.0).double(), X.flip(0)
+    got = p.every(lambda t, r, c, d: total(r + c * t.s + d), rows=(rows,), cols=(cols,), dots=(other,))
+    want = (rows[:, None] + cols * (p.rows @ p.rows.T) + other @ p.rows.T).sum(1)
+    assert torch.allclose(got, want)
+
+
+def test_a_tile_knows_its_columns_labels_and_halves():
+    def look(t):
+        return (
+            total(t.columns + 0 * t.s),
+            total(t.of_classes(torch.eye(4, dtype=torch.float64))),
+            total(t.once + 0 * t.s),
+        )
+
+    places, same, halves = cut_in_two(dense()).every(look)
+    assert places.tolist() == pytest.approx([55.0] * 11)
+    assert same.tolist() == [float((c == LABELS).sum()) for c in LABELS]
+    assert halves.tolist() == pytest.approx([5.5] * 11)
+
+
+def test_a_relation_hands_its_grades_over():
+    relation = (LABELS[:, None] == LABELS[None, :]).double() * 0.25
+    p = compare(X, relation, sphere=True)
+    assert p.pos(lambda t: total(t.grade + 0 * t.s)).tolist() == pytest.approx(
+        [0.25 * (int((c == LABELS).sum()) - 1) for c in LABELS]
+    )
+    with pytest.raises(UserError, match="class matrix needs labels"):
+        p.every(lambda t: total(t.of_classes(torch.eye(4))))
+
+
+def test_values_of_columns_and_a_memory_are_refused_together():
+    with pytest.raises(UserError, match="drop the memory"):
+        cut_in_two(dense()).every(lambda t, c: total(c * t.s), cols=(torch.ones(11),))
+
+
+def test_no_references_are_refused():
+    with pytest.raises(UserError, match="at least one block"):
+        Comparison(X, LABELS, References(()), True).every(lambda t: total(t.s))
+
+
+def test_likeness_of_mined_tuples():
+    p = compare(X, LABELS, sphere=False)
+    anchors, index = torch.tensor([3, 3, 0]), torch.tensor([1, 2, 9])
+    near = p.at(index, anchors)
+    assert torch.allclose(near.d, (X[anchors] - X[index]).norm(dim=1))
+
+
+def test_means_skip_rows_and_give_an_attached_zero_for_none():
+    p, values = dense(), torch.tensor([1.0, float("inf"), 3.0], requires_grad=True)
+    assert p.mean(values, torch.tensor([True, False, True])).item() == 2.0
+    none = p.mean(values, torch.tensor([False, False, False]))
+    none.backward()
+    assert none.item() == 0.0
+    assert values.grad.tolist() == [0.0, 0.0, 0.0]
+    assert p.ratio(torch.tensor([2.0, 4.0]), torch.tensor([1, 3])).item() == 1.5
+
+
+def test_sums_go_through_the_communicator():
+    class Twins:
+        rank, world = 0, 2
+
+        def sum(self, value):
+            return 2 * value
+
+    p = Comparison(X, LABELS, References(()), True, communicator=Twins())
+    assert p.sum(torch.ones(3)).item() == 6.0
+    assert p.mean(torch.tensor([1.0, 2.0])).item() == 1.5

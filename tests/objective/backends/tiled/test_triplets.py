@@ -1,0 +1,123 @@
+"""The hinge over all triplets by sorted positives: brute force, ties, whole numbers, memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.objective.backends.tiled import triplets as module
+from similis.objective.backends.tiled.triplets import hinge_over_triplets
+from similis.objective.comparison.compare import compare
+from similis.objective.context import dense, tiles
+from similis.objective.losses.triplet import triplet
+from similis.objective.terms.distances import GEOMETRIES
+from similis.objective.terms.references import Block, batch_references
+from tests.batches import random_batch
+from tests.contracts.contracts import assert_same, results
+
+
+def brute(p, geometry, margin):
+    """Value, number and active triplets of every row by the whole cube, differentiated by autograd."""
+    rows, columns = p.rows, torch.cat(p.columns())
+    norms = None if p.on_sphere else rows.square().sum(1)[:, None] + columns.square().sum(1)
+    s = rows @ columns.T
+    far = -s if geometry == "cosine" else (2 if norms is None else norms) - 2 * s
+    if geometry == "euclid":
+        far = torch.where(far > 1e-14, far, 1.0).sqrt() * (far > 1e-14)
+    positive = torch.cat([b.members("pos", p.row_labels) for b in p.references], 1)
+    negative = torch.cat([b.members("neg", p.row_labels) for b in p.references], 1)
+    cube = far[:, :, None] - far[:, None, :] + margin
+    allowed = positive[:, :, None] & negative[:, None, :]
+    hinge = torch.where(allowed, cube.relu(), 0.0)
+    return hinge.sum((1, 2)), allowed.sum((1, 2)), (hinge > 0).sum((1, 2))
+
+
+def cases(x, labels, what):
+    if what == "memory":
+        old, old_labels = random_batch(9)
+        ids = torch.arange(11)
+        return labels, batch_references(x, labels, Block(old, old_labels, own=ids, ids=ids + 3))
+    if what == "relation":
+        relation = torch.randint(-1, 2, (11, 11), generator=torch.Generator().manual_seed(3))
+        return relation, None
+    return labels, None
+
+
+@pytest.mark.parametrize("what", ["batch", "memory", "relation"])
+@pytest.mark.parametrize("few", [0, 12])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_the_whole_cube_says_the_same(geometry, few, what, monkeypatch):
+    """By comparing one by one and by searching; in strips of one, three and all rows."""
+    monkeypatch.setattr(module, "FEW", few)
+    for seed in range(3):
+        for margin in (-0.3, 0.0, 0.1, 1.0, 50.0):
+            for context in (dense(), tiles(1, 1), tiles(3, 4)):
+                x, labels = random_batch(seed, duplicates=seed == 0)
+                x.requires_grad_()
+                given, references = cases(x, labels, what)
+                with context:
+                    p = compare(x, given, references, sphere=geometry != "euclid2")
+                    value, number, active = hinge_over_triplets(p, geometry, margin)
+                    want, all_of_them, above = brute(p, geometry, margin)
+                assert torch.allclose(value, want, atol=1e-10)
+                assert torch.equal(number, all_of_them)
+                if margin != 0:  # equal vectors make ties that rounding decides, and nothing rests on
+                    assert torch.equal(active, above)
+                weights = torch.arange(1.0, 12.0, dtype=torch.float64)
+                (got,) = torch.autograd.grad((value * weights).sum(), x, retain_graph=True)
+                (slope,) = torch.autograd.grad((want * weights).sum(), x)
+                if margin != 0:
+                    assert (got - slope).abs().max() < 1e-10 * max(1.0, float(slope.abs().max()))
+
+
+def test_a_triplet_at_the_kink_has_value_and_slope_zero():
+    x = torch.tensor([[0.0], [1.0], [3.0]], requires_grad=True)  # 1 - 9 + 8 and 1 - 4 + 3
+    for margin, where in ((8.0, 0), (3.0, 1)):
+        p = compare(x, torch.tensor([0, 0, 1]), sphere=False)
+        value, _, active = hinge_over_triplets(p, "euclid2", margin)
+        assert value[where] == 0
+        assert active[where] == 0
+        (gradient,) = torch.autograd.grad(value[where], x)
+        assert gradient.abs().sum() == 0
+
+
+def test_the_gradient_is_made_of_whole_numbers():
+    """On the sphere with cosines, the gradient of the products counts the active triplets of each pair."""
+    x, labels = random_batch(0)
+    rows = torch.nn.functional.normalize(x).requires_grad_()
+    with tiles(3, 4):
+        value, _, active = hinge_over_triplets(compare(rows, labels, sphere=True), "cosine", 0.2)
+    s = (rows @ rows.T).detach().requires_grad_()
+    far = -s
+    same = labels[:, None] == labels
+    positive = same & ~torch.eye(11, dtype=torch.bool)
+    cube = torch.where(positive[:, :, None] & ~same[:, None, :], (far[:, :, None] - far[:, None, :] + 0.2).relu(), 0.0)
+    (counts,) = torch.autograd.grad(cube.sum(), s)
+    assert torch.equal(counts, counts.round())
+    assert counts.clamp(min=0).sum() == active.sum()
+    (got,) = torch.autograd.grad(value.sum(), rows)
+    pulled = counts @ rows + counts.T @ rows
+    tangent = pulled - (pulled * rows).sum(1, keepdim=True) * rows
+    assert torch.allclose(got, tangent.detach(), atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["active", "mean", "sum"])
+def test_the_loss_is_the_same_with_and_without_the_sort(reduction):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(90, 6, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 3, (90,), generator=generator)  # classes of thirty: the search
+    for geometry in GEOMETRIES:
+        with dense():
+            want = results(lambda a, b, g=geometry: triplet(a, b, geometry=g, reduction=reduction), x, labels, [])
+        for context in (tiles(7, 13), tiles(1000, 1000)):
+            with context:
+                got = results(lambda a, b, g=geometry: triplet(a, b, geometry=g, reduction=reduction), x, labels, [])
+            assert_same(got, want, f"{geometry}, {reduction}")
+
+
+def test_in_float32_the_sums_keep_their_digits():
+    x, labels = torch.randn(300, 8, generator=torch.Generator().manual_seed(0)) + 3, torch.arange(300) % 2
+    with dense():
+        want = triplet(x.double(), labels, geometry="euclid2", reduction="sum")
+    got = triplet(x, labels, geometry="euclid2", reduction="sum")
+    assert got.item() == pytest.approx(want.item(), rel=1e-5)

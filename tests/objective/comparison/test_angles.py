@@ -1,0 +1,34 @@
+"""Angular margins: one spelling, in bounds; the widened cosine against the cosine of the sum."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from similis.objective.comparison.angles import cosine_of_widened_angle, margin_in_radians
+from similis.values import UserError
+
+
+def test_one_spelling_of_the_margin():
+    assert margin_in_radians(90.0, None) == pytest.approx(math.pi / 2)
+    assert margin_in_radians(None, 0.5) == 0.5
+    with pytest.raises(UserError, match="not both"):
+        margin_in_radians(28.6, 0.5)
+
+
+@pytest.mark.parametrize("margin", [28.6, -0.1, math.pi])
+def test_margins_that_are_no_angle_below_pi_are_refused(margin):
+    with pytest.raises(UserError, match="from 0 to below pi"):
+        margin_in_radians(None, margin)
+
+
+def test_the_widened_cosine_is_the_cosine_of_the_sum_up_to_pi():
+    angle = torch.linspace(0.05, math.pi - 0.55, 50, dtype=torch.float64)
+    assert torch.allclose(cosine_of_widened_angle(angle.cos(), 0.5, guard=True), (angle + 0.5).cos(), atol=1e-12)
+
+
+def test_margin_zero_gives_the_cosine_back_to_the_last_digit():
+    cosine = torch.tensor([-1.0, -0.3, 0.0, 0.7, 1.0], dtype=torch.float64)
+    assert torch.equal(cosine_of_widened_angle(cosine, 0.0, guard=True), cosine)

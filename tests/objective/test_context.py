@@ -1,0 +1,82 @@
+"""The context of losses: what holds where, shares of ranks, scaled gradients. Real ranks: tests/multiprocess."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from similis.objective.comparison.compare import count_classes
+from similis.objective.context import (
+    Context,
+    Partition,
+    current_context,
+    dense,
+    distributed,
+    spread_evenly,
+    tiles,
+    use_context,
+)
+from similis.objective.loss import scale_gradient
+
+
+class Second:
+    """The second of three ranks; the others are known to have 4 and 1 rows."""
+
+    rank, world = 1, 3
+
+    def counts(self, rows):
+        return (4, rows, 1)
+
+
+@given(st.integers(0, 200), st.integers(1, 20))
+def test_shares_differ_by_one_at_most(rows, world):
+    found = spread_evenly(rows, world)
+    assert len(found) == world
+    assert sum(found) == rows
+    assert max(found) - min(found) <= 1
+    assert list(found) == sorted(found, reverse=True)
+
+
+def test_a_partition_knows_its_place():
+    partition = Partition(Second(), (4, 2, 1))
+    assert (partition.first, partition.own, partition.size) == (4, 2, 7)
+
+
+def test_contexts_end():
+    assert current_context() == Context()
+    with distributed(Second(), ring=True):
+        assert current_context().communicator.rank == 1
+        assert current_context().ring
+        assert current_context().partition(2).size == 7
+        with tiles(2, 3), distributed(None, ring=True):
+            assert current_context().partition(2) is None
+            assert not current_context().ring  # nobody to exchange with
+            assert current_context().tiling == (2, 3)
+    assert current_context() == Context()
+    with use_context(Context(shards=Partition(Second(), (4, 2, 1)))):
+        assert count_classes(torch.zeros(2, 3)) == 7
+    assert count_classes(torch.zeros(2, 3)) == 2
+
+
+def test_a_context_ends_with_an_error():
+    with pytest.raises(ZeroDivisionError), dense():
+        raise ZeroDivisionError
+    assert current_context() == Context()
+
+
+def test_threads_have_contexts_of_their_own():
+    with dense(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(current_context).result() == Context()
+        assert current_context().tiling is None
+
+
+def test_only_the_gradient_is_scaled():
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    value = scale_gradient(x, 0.25)
+    assert torch.equal(value, x)
+    value.square().sum().backward()
+    assert x.grad.tolist() == [0.5, 1.5]

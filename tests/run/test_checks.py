@@ -1,0 +1,113 @@
+"""What a run refuses before it trains: recall of nothing, batches that cannot be made."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from similis.data.manifest import from_columns
+from similis.data.sampling import samplers
+from similis.data.splits import split_data
+from similis.run.checks import Layout, check_layout, check_matches, check_run, fitting_layout, is_possible
+from similis.run.parts import Source
+from similis.values import DataError, UserError
+from tests.data.pictures import picture, write
+from tests.run.small import ran, small
+
+
+def source_of(sizes: list[int], protocol: str = "default", **columns) -> Source:
+    """Classes of these sizes, half of them for the test."""
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    names = [f"class {label}" for label in labels]
+    manifest = from_columns("made", {"label": labels, "class_name": names, "bytes": [b"x"] * len(labels), **columns})
+    return Source(manifest, split_data(manifest, protocol=protocol))
+
+
+def test_one_image_of_each_class_is_refused_before_anything_is_trained(tmp_path):
+    photos = write(tmp_path / "photos", {f"kind{n}/only.png": picture(n) for n in range(12)})
+    with pytest.raises(DataError, match=r"found 2 validation images of 2 classes, none with another .*: add some, or"):
+        ran(tmp_path / "runs", data__source=str(photos), training__batch_size=4)
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(DataError, match=r"found 6 test images of 6 classes.* or leave the test out with"):
+        ran(tmp_path / "runs", data__source=str(photos), training__epochs=0)
+
+
+def test_what_the_sentences_offer_instead_works(tmp_path):
+    photos = write(tmp_path / "photos", {f"kind{n}/only.png": picture(n) for n in range(12)})
+    instead = {"data__source": str(photos), "training__batch_size": 4, "training__select": "last"}
+    result = ran(tmp_path / "runs", **instead, evaluation__test=False)
+    assert (result.epochs, dict(result.test)) == (2, {})
+
+
+@pytest.mark.parametrize("changes", [{}, {"data__protocol": "default"}, {"training__epochs": 0}])
+def test_a_class_with_two_images_in_each_part_is_enough(changes):
+    source = source_of([2] * 12, changes.get("data__protocol", "fixed-validation"))
+    check_run(small(training__batch_size=4, training__per_class=2, **changes), source)
+
+
+@pytest.mark.parametrize("test", [True, False])
+def test_a_protocol_that_selects_on_test_needs_matches_there_in_any_case(test):
+    source = source_of([1] * 12)
+    with pytest.raises(DataError, match="6 test images"):
+        check_run(small(data__protocol="default", training__batch_size=4, evaluation__test=test), source)
+
+
+def test_matches_are_those_of_the_evaluation():
+    """Roles and groups decide who may answer whom among test images."""
+    rows = torch.arange(4)
+    twice = [2, 2]
+    check_matches(source_of(twice), rows, "test", "")
+    for columns in (
+        {"group": ["a", "a", "b", "b"]},
+        {"role": ["query", "query", "gallery", "gallery"]},
+        {"role": ["gallery"] * 4},
+    ):
+        with pytest.raises(DataError, match="none with another"):
+            check_matches(source_of(twice, **columns), rows, "test", "")
+        check_matches(source_of(twice, **columns), rows, "validation", "")
+    check_matches(source_of(twice, group=["a", "b", "b", "b"]), rows, "test", "")
+    check_matches(source_of(twice, role=["query", "gallery", "query", "query"]), rows, "test", "")
+
+
+def test_a_batch_that_cannot_be_made_is_answered_with_one_that_can():
+    labels = torch.arange(8).repeat_interleave(6)
+    spec = small(objective__loss="triplet", training__batch_size=48, training__per_class=5)
+    with pytest.raises(UserError) as refused:
+        check_layout(spec, labels)
+    assert str(refused.value) == (
+        "48 training images of 8 classes do not make balanced batches of 48 images, 5 of each class in a batch; "
+        "set training.batch_size=40 and training.per_class=5"
+    )
+    check_layout(small(objective__loss="triplet", training__batch_size=40, training__per_class=5), labels)
+    check_layout(small(training__batch_size=48, training__sampler="random"), labels)
+    with pytest.raises(DataError, match="two images of each of two classes"):
+        check_layout(spec, torch.zeros(48))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_sampler_makes_every_layout_that_is_called_possible_and_no_other(seed):
+    generator = torch.Generator().manual_seed(seed)
+    classes, largest, batch, each = (int(torch.randint(1, most, (), generator=generator)) for most in (9, 7, 40, 8))
+    sizes = torch.randint(1, largest + 1, (classes,), generator=generator)
+    labels = torch.arange(classes).repeat_interleave(sizes)
+    asked = Layout(batch, each)
+
+    def made(layout: Layout) -> bool:
+        try:
+            samplers.get("balanced").function(labels, seed=0, epoch=0, **layout._asdict())
+        except UserError:
+            return False
+        return True
+
+    assert is_possible(asked, labels, "balanced") == made(asked)
+    near = fitting_layout(asked, labels, "balanced")
+    assert near is None or (made(near) and near.batch_size <= batch and near.per_class <= each)
+    for keep in ("batch", "class"):
+        kept = fitting_layout(asked, labels, "balanced", keep_batch=keep == "batch", keep_class=keep == "class")
+        assert kept is None or (made(kept) and kept[keep == "class"] == asked[keep == "class"])
+
+
+def test_a_hierarchical_batch_has_an_even_number_of_classes():
+    labels = torch.arange(7).repeat_interleave(5)
+    assert fitting_layout(Layout(100, 5), labels, "hierarchical") == (30, 5)
+    assert fitting_layout(Layout(100, 5), labels, "balanced") == (35, 5)

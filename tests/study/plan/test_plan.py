@@ -1,0 +1,143 @@
+"""The plan: what it takes, and every unfairness that it refuses by name."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from similis.registry import Range
+from similis.study.plan.cost import format_duration, plan_cost
+from similis.study.plan.jobs import final_jobs, final_spec, first_settings, trial_spec
+from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
+from similis.study.plan.schema import Contestant, SearchPlan
+from similis.study.plan.search_space import search_space
+from similis.values import UserError
+from tests.study.small import plan, values
+
+# What the thesis found unequal in published comparisons -> the setting that must be named.
+UNFAIR = {
+    "network": ({"model": {"backbone": "googlenet"}}, "model.backbone"),
+    "pooling": ({"pooling": "gem"}, "model.pooling"),
+    "crop policy": ({"training": {"policy": "resize-crop"}}, "training.policy"),
+    "embedding size": ({"dim": 512}, "model.dim"),
+    "frozen batch norm": ({"model": {"freeze_batch_norm": True}}, "model.freeze_batch_norm"),
+    "extra epochs": ({"epochs": 40}, "training.epochs"),
+    "a higher head rate": ({"training": {"head_multiplier": 10}}, "training.head_multiplier"),
+    "another split": ({"data": {"split_seed": 3}}, "data.split_seed"),
+    "a memory": ({"objective": {"memory": 1000}}, "objective.memory"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFAIR)
+def test_unfairness_in_a_contestant_is_refused_by_name(kind):
+    extra, field = UNFAIR[kind]
+    with pytest.raises(UserError, match=rf"contestant mine sets {field}, which is held equal"):
+        plan(contestants=["triplet", {"loss": "margin", "name": "mine", **extra}])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"contestants": ["triplett"]}, "did you mean 'triplet'"),
+        ({"contestants": ["triplet", "triplet"]}, "given twice: triplet"),
+        ({"contestants": [{"loss": "triplet", "preset": "papr"}]}, "did you mean 'paper'"),
+        ({"contestants": [{"loss": "triplet", "opions": {}}]}, "options"),
+        ({"seed": [1]}, "did you mean 'seeds'"),
+        ({"seeds": [1, 1]}, "must be different"),
+        ({"arenas": [{"name": "x", "data": {"folds": 3}}]}, "an arena cannot change data.folds"),
+        ({"arenas": [{"name": "x", "contestants": ["tripet"]}]}, "unknown contestant"),
+        ({"arenas": [{"name": "x", "lengths": ["convergense"]}]}, "unknown length"),
+        ({"search": {"trails": 3}}, "search.trials"),
+    ],
+)
+def test_mistakes_are_answered(changes, message):
+    with pytest.raises(UserError, match=message):
+        plan(**changes)
+
+
+def test_the_rate_of_a_loss_is_not_a_term():
+    wrong = values()
+    wrong["terms"]["training"]["loss_multiplier"] = 100
+    with pytest.raises(UserError, match="loss_multiplier is searched"):
+        parse_plan(wrong)
+
+
+def test_a_plan_survives_its_file(tmp_path):
+    made = plan(arenas=[{"name": "a", "model": {"dim": 4}}, {"name": "b", "contestants": ["contrastive"]}])
+    (tmp_path / "plan.yaml").write_text(plan_text(made))
+    assert read_plan(tmp_path / "plan.yaml") == made
+    with pytest.raises(UserError, match="see the page on tournaments"):
+        read_plan(tmp_path / "none.yaml")
+    (tmp_path / "list.yaml").write_text(yaml.safe_dump([1]))
+    with pytest.raises(UserError, match="holds list"):
+        read_plan(tmp_path / "list.yaml")
+
+
+def test_jobs_and_their_specifications():
+    made = plan(
+        arenas=[{"name": "a", "model": {"dim": 4}}, {"name": "b", "contestants": ["contrastive"]}],
+        lengths={"equal samples": {}, "convergence": {"epochs": 9, "patience": 2}},
+    )
+    jobs = list(final_jobs(made))
+    assert len(jobs) == 2 * (2 + 1) * 2
+    short = plan(
+        arenas=[{"name": "a", "lengths": ["equal samples"]}, {"name": "b"}], lengths=made.model_dump()["lengths"]
+    )
+    assert len(list(final_jobs(short))) == 2 * (1 + 2) * 2
+    assert len({job.name for job in jobs}) == len(jobs)
+    job = next(j for j in jobs if (j.arena, j.length, j.seed) == ("a", "convergence", 1))
+    spec = final_spec(made, job, {"loss_multiplier": 7.0, "margin_cos": 0.3})
+    assert (spec.model.dim, spec.training.epochs, spec.training.patience, spec.seed) == (4, 9, 2, 1)
+    assert (spec.training.loss_multiplier, spec.objective.options) == (7.0, {"margin_cos": 0.3})
+    assert spec.evaluation.test
+    trial = trial_spec(made, made.contestants[0], {}, 0)
+    assert not trial.evaluation.test, "the search never opens the test split"
+    assert trial.model.dim == 4
+
+
+def test_cross_validation_runs_every_fold():
+    made = values()
+    made["terms"]["data"] |= {"protocol": "cross-validation", "folds": 3}
+    jobs = list(final_jobs(parse_plan(made)))
+    assert sorted({job.fold for job in jobs}) == [0, 1, 2]
+    assert len(jobs) == 2 * 2 * 3
+
+
+def test_cost_is_known_beforehand():
+    cost = plan_cost(plan())
+    # 8 training classes of 6 images; 2 validate: 36 images train, one batch of 20 an epoch.
+    assert (cost.trials, cost.finals, cost.openings) == (6, 4, 4)
+    assert (cost.search_samples, cost.final_samples) == (6 * 2 * 20, 4 * 2 * 20)
+    assert cost.evaluated == 4 * (2 * 12 + 48) + 6 * 2 * 12
+    assert cost.seconds > 0
+    assert format_duration(200) == "3 min"
+
+
+def test_the_refit_on_all_training_classes_is_in_the_cost():
+    made = values()
+    made["terms"]["training"]["refit"] = True
+    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * (20 + 40)  # 48 images are two batches of 20
+    made["terms"]["data"]["protocol"] = "default"  # no validation classes, no refit
+    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * 40
+
+
+def test_selection_on_test_counts_as_openings():
+    made = values()
+    made["terms"]["data"]["protocol"] = "default"
+    assert plan_cost(parse_plan(made)).openings == 6 + 4
+
+
+def test_an_arena_changes_data_and_training_for_all_of_its_contestants():
+    made = plan(arenas=[{"name": "a"}, {"name": "b", "data": {"wrong_labels": 0.3}, "training": {"sampler": "random"}}])
+    specs = {job.arena: final_spec(made, job, {}) for job in final_jobs(made)}
+    assert (specs["a"].data.wrong_labels, specs["a"].training.sampler) == (0.0, None)
+    assert (specs["b"].data.wrong_labels, specs["b"].training.sampler) == (0.3, "random")
+
+
+def test_a_search_of_rates_begins_where_the_contestant_says():
+    own, preset = Contestant(loss="proxy_nca_pp", loss_multiplier=50.0), Contestant(loss="proxy_nca_pp")
+    assert search_space(own, SearchPlan())["loss_multiplier"] == Range(5.0, 500.0, log=True)
+    assert first_settings(own, {"loss_multiplier": 0})["loss_multiplier"] == 50.0
+    made = plan(contestants=[own.model_dump()])
+    assert trial_spec(made, made.contestants[0], {}, 0).training.loss_multiplier == 50.0
+    assert preset.first_multiplier == 1e5

@@ -1,0 +1,102 @@
+"""Search spaces: the registry's, Table 15's, and the grid of one parameter at a time."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+import torch
+
+from similis.objective.loss import loss
+from similis.registry import Range, losses
+from similis.study.plan.schema import Contestant, SearchPlan
+from similis.study.plan.search_space import RATE, TABLE15, grid, search_space
+from similis.study.search.trial_sampler import build_sampler, nearest_grid_value
+from tests.study.statistics.thesis import NAMES, lines_of
+
+
+def distribution(kind: Range) -> optuna.distributions.FloatDistribution:
+    return optuna.distributions.FloatDistribution(kind.low, kind.high, log=kind.log, step=kind.step)
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_every_loss_has_a_space_of_its_own_options(entry):
+    space = search_space(Contestant(loss=entry.name), SearchPlan())
+    assert set(space) - {RATE} <= set(entry.options)
+    assert (RATE in space) == bool(entry.learns)
+    for kind in space.values():
+        distribution(kind)
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_what_is_searched_may_stand_beside_every_preset(entry):
+    values = {name: value.low for name, value in entry.space.items()}
+    vectors = torch.nn.functional.normalize(torch.randn(16, 8, generator=torch.Generator().manual_seed(0)))
+    for preset in (None, *entry.presets):
+        made = loss(entry.name, class_ids=[0, 1, 2, 3], dim=8, preset=preset, **values)
+        assert made(vectors, torch.arange(16) % 4).isfinite()
+
+
+def test_table_15_has_the_ranges_and_steps_of_the_thesis():
+    printed: dict[str, list[tuple[float, float]]] = {}
+    for row in lines_of("settings_table15_search.csv"):
+        high = float(row["range"].strip("([])").split(",")[1])
+        printed.setdefault(NAMES[row["loss"]], []).append((high, float(row["step"])))
+    for name, rows in printed.items():
+        ours = [(k.high, k.step) if key != RATE else (k.high * 1e-4, k.step * 1e-4) for key, k in TABLE15[name].items()]
+        for own, row in zip(sorted(ours), sorted(rows), strict=True):
+            assert own == pytest.approx(row)
+    assert set(printed) == set(TABLE15)
+
+
+def test_options_of_the_plan_are_not_searched():
+    assert list(search_space(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == []
+
+
+@pytest.mark.parametrize(
+    ("points", "wanted"), [(2, [0.0, 1.0]), (11, [i / 10 for i in range(11)]), (99, [i / 10 for i in range(11)])]
+)
+def test_grid(points, wanted):
+    assert grid(Range(0.0, 1.0, step=0.1), points) == pytest.approx(wanted)
+
+
+def test_one_at_a_time_goes_through_the_grid_and_keeps_the_best():
+    space = {"x": Range(0.0, 1.0, step=0.1), "y": Range(1.0, 100.0, log=True)}
+    search = SearchPlan(trials=7, strategy="one-at-a-time")
+    study = optuna.create_study(direction="maximize", sampler=build_sampler(search, space, {"x": 0.22, "y": 10.0}))
+    seen = []
+    for _ in range(6):
+        trial = study.ask()
+        x, y = trial.suggest_float("x", 0, 1, step=0.1), trial.suggest_float("y", 1, 100, log=True)
+        seen.append((round(x, 6), round(y, 6)))
+        study.tell(trial, 1 - abs(x - 0.5) - abs(y - 100) / 1000)
+    assert seen == [(0, 10), (0.5, 10), (1, 10), (0.5, 1), (0.5, 10), (0.5, 100)]
+
+
+def test_draws_depend_on_seed_number_and_name_only():
+    space = {"x": Range(0.0, 1.0), "y": Range(0.0, 1.0)}
+
+    def drawn(seed: int, interrupted: bool) -> list[tuple[float, float]]:
+        sampler = build_sampler(SearchPlan(seed=seed, startup=2), space, {})
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        out = []
+        for number in range(6):
+            trial = study.ask()
+            x = trial.suggest_float("x", 0, 1)
+            if interrupted:  # a new process: nothing of the old sampler is left
+                study.sampler = build_sampler(SearchPlan(seed=seed, startup=2), space, {})
+                trial = optuna.trial.Trial(study, trial._trial_id)
+                assert trial.suggest_float("x", 0, 1) == x
+            y = trial.suggest_float("y", 0, 1)
+            study.tell(trial, x + y)
+            out.append((x, y))
+            assert trial.number == number
+        return out
+
+    assert drawn(0, False) == drawn(0, True)
+    assert drawn(0, False) != drawn(1, False)
+    assert len(set(drawn(0, False))) == 6
+
+
+def test_nearest_value_of_a_grid():
+    assert nearest_grid_value(0.26, distribution(Range(0.0, 1.0, step=0.1))) == pytest.approx(0.3)
+    assert nearest_grid_value(1000.0, distribution(Range(2.0, 100.0, step=2.0))) == 100.0

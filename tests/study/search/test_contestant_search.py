@@ -1,0 +1,220 @@
+"""The search: equal budgets, pruning, and going on after a crash without losing or repeating anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import optuna
+import pytest
+
+from similis.study.plan.plan_file import parse_plan
+from similis.study.records import Records
+from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
+from similis.study.search.trial_storage import open_storage
+from similis.study.search.trials import open_study, resume_trial
+from similis.study.tournament_folder import TournamentFolder
+from tests.study.small import plan, values, without_cost
+
+
+def test_every_loss_gets_the_same_budget_and_the_test_split_stays_closed(tmp_path):
+    made = plan(contestants=["proxy_anchor", "contrastive"])
+    found = [search_contestant(made, each, TournamentFolder(tmp_path)) for each in made.contestants]
+    assert [record["samples"] for record in found] == [3 * 2 * 20] * 2
+    assert not (tmp_path / "ledger.jsonl").exists()
+    for result in tmp_path.glob("runs/*/result.json"):
+        assert json.loads(result.read_text())["test"] == {}
+    for record in found:
+        best = max(t["value"] for t in Records(tmp_path / "records").all(f"trial-{record['contestant']}"))
+        assert record["value"] == best >= record["preset_value"]
+
+
+def test_a_pruned_trial_costs_less_and_another_takes_its_TournamentFolder(tmp_path):
+    """Rates far too high never learn; the budget is counted in samples, so more of such trials fit into it."""
+    made = plan(search={"trials": 6, "epochs": 4, "startup": 1, "strategy": "random"})
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))
+    trials = Records(tmp_path / "records").all("trial")
+    full = 4 * 20
+    assert record["pruned"] == sum(t["state"] == "pruned" for t in trials) > 0
+    assert all((t["samples"] < full) == (t["state"] == "pruned") for t in trials if len(t["history"]) < 4)
+    assert 5 * full < record["samples"] <= 6 * full
+    assert len(trials) >= 6
+
+
+def test_a_search_cut_anywhere_ends_the_same(tmp_path):
+    """Cut after every trial: what is done is read, what was begun is gone on with."""
+    made = plan(search={"trials": 4, "epochs": 2, "startup": 1})
+    whole = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
+    for name in ("trial-proxy_anchor-preset", "trial-proxy_anchor-000", "trial-proxy_anchor-001"):
+        cut = tmp_path / name
+        shutil.copytree(tmp_path / "whole", cut)
+        (cut / "records" / "search-proxy_anchor.json").unlink()
+        (cut / "records" / f"{name}.json").unlink()
+        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == whole
+        assert without_cost(cut) == without_cost(tmp_path / "whole")
+        assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
+
+
+def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
+    journal = tmp_path / "x.journal"
+    first = open_study("x", plan().search, journal, space={}, base={})
+    trial = first.ask()
+    value = trial.suggest_float("margin", 0.0, 1.0, step=0.1)
+    again = open_study("x", plan().search, journal, space={}, base={})
+    found = resume_trial(again, 0)
+    assert found.number == 0
+    assert found.suggest_float("margin", 0.0, 1.0, step=0.1) == value
+    assert resume_trial(again, 1) is None
+    assert len(again.trials) == 1
+
+
+def test_an_epoch_is_reported_once():
+    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.3))
+    trial = study.ask()
+    reporter = TrialReporter(trial, plan().search)
+    reporter.validated(1, 0.5, 0.5)
+    reporter.validated(1, 0.5, 0.5)  # a second report of the same epoch would be a warning, hence an error here
+    with pytest.raises(PrunedError):
+        reporter.validated(2, 0.1, 0.5)
+    TrialReporter(trial, plan(search={"pruning": False}).search).validated(3, 0.0, 0.5)
+
+
+def folded(curves: list[list[float]], study) -> list[int | None]:
+    """Trials of three folds with two epochs each, told one after the other; the step at which each was pruned."""
+    ends: list[int | None] = []
+    for curve in curves:
+        trial = study.ask()
+        reporter = TrialReporter(trial, plan(search={"epochs": 2, "startup": 2}).search, 3)
+        try:
+            for step, value in enumerate(curve):
+                fold = curve[step // 2 * 2 : step + 1]
+                reporter.validated(step % 2 + 1, value, max(fold))
+                if step % 2:
+                    reporter.finished.append(max(fold))
+            study.tell(trial.number, sum(reporter.finished) / 3)
+            ends.append(None)
+        except PrunedError:
+            study.tell(trial.number, state=optuna.trial.TrialState.PRUNED)
+            ends.append(step + 1)
+    return ends
+
+
+def test_over_folds_the_mean_so_far_is_compared_at_the_same_number_of_samples():
+    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.MedianPruner(2, 1))
+    curves = [
+        [0.7, 0.8, 0.3, 0.4, 0.5, 0.6],
+        [0.7, 0.8, 0.1, 0.2, 0.5, 0.6],  # below in its second fold, but only one trial is complete
+        [0.6, 0.8, 0.1, 0.2, 0.5, 0.6],  # 0.6 against the median 0.7, at the first epoch
+        [0.7, 0.8, 0.2, 0.2, 0.9, 0.9],  # the median at step 4 is (0.6 + 0.5) / 2
+        [0.7, 0.8, 0.2, 0.35, 0.2, 0.1],  # 1.35 / 3 against the median of 1.7 / 3 and 1.5 / 3, at step 5
+        [0.9, 0.9, 0.5, 0.5, 0.5, 0.4],
+    ]
+    assert folded(curves, study) == [None, None, 1, 4, 5, None]
+    assert study.trials[0].intermediate_values == pytest.approx(
+        {1: 0.7, 2: 0.8, 3: 1.1 / 2, 4: 1.2 / 2, 5: 1.7 / 3, 6: 1.8 / 3}
+    )
+    assert study.trials[0].value == pytest.approx(0.6), "the last mean is the value of the trial"
+
+
+def cross_validated(**search):
+    made = values(contestants=["proxy_anchor"], search={"startup": 1, "strategy": "random", **search})
+    made["terms"]["data"] |= {
+        "protocol": "cross-validation",
+        "folds": 3,
+        "source": "synthetic?classes=18&images=6&size=12",
+    }
+    return parse_plan(made)
+
+
+def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same(tmp_path):
+    made = cross_validated(trials=5, epochs=2)
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
+    trials = Records(tmp_path / "whole" / "records").all("trial")
+    full = 3 * 2 * 20  # three folds, two epochs, 36 images: one batch of 20
+    stopped = [t for t in trials if t["state"] == "pruned"]
+    assert stopped
+    for trial in trials:
+        assert trial["samples"] == (20 * len(trial["history"]) if trial in stopped else full)
+        assert (len(trial["addresses"]), trial["value"] is None) == ((0, True) if trial in stopped else (3, False))
+    assert any(t["samples"] < full for t in stopped)
+    assert 4 * full < record["samples"] <= 5 * full
+    for name in [t["name"] for t in (stopped[0], trials[-1])]:
+        cut = tmp_path / name
+        shutil.copytree(tmp_path / "whole", cut)
+        (cut / "records" / "search-proxy_anchor.json").unlink()
+        (cut / "records" / f"{name}.json").unlink()
+        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == record
+        assert without_cost(cut) == without_cost(tmp_path / "whole")
+        assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
+
+
+def test_without_pruning_every_fold_is_run(tmp_path):
+    made = cross_validated(trials=3, epochs=1, pruning=False)
+    assert search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))["pruned"] == 0
+    assert len(list(tmp_path.glob("runs/*/result.json"))) == 3 * 3
+
+
+def test_a_half_line_of_the_journal_is_dropped(tmp_path):
+    file = tmp_path / "x.journal"
+    study = optuna.create_study(storage=open_storage(None, file), study_name="x")
+    study.ask()
+    with file.open("ab") as journal:
+        journal.write(b'{"op_code": 4, "worker')
+    again = optuna.load_study(storage=open_storage(None, file), study_name="x")
+    again.ask()
+    assert [trial.number for trial in optuna.load_study(storage=open_storage(None, file), study_name="x").trials] == [
+        0,
+        1,
+    ]
+
+
+def test_importance_is_told_when_there_are_trials_enough(tmp_path):
+    made = plan(search={"trials": 7, "epochs": 1, "startup": 1, "pruning": False})
+    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))
+    assert set(record["importance"]) == set(record["space"])
+
+
+@pytest.fixture
+def postgres(tmp_path):
+    """A private PostgreSQL cluster, made and run by a user who is not root."""
+    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    if not binaries or shutil.which("runuser") is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    pytest.importorskip("psycopg2", reason="psycopg2 is not installed (pip install psycopg2-binary)")
+    folder = Path("/tmp") / f"similis-pg-{os.getpid()}"  # a socket's path must be short and reachable by its user
+    folder.mkdir()
+    root = os.geteuid() == 0
+    if root:
+        shutil.chown(folder, "nobody")
+
+    def server(*words: str) -> None:
+        command = ["runuser", "-u", "nobody", "--", *words] if root else list(words)
+        subprocess.run(command, check=True, capture_output=True, timeout=120, cwd="/")
+
+    control, data = str(binaries[-1]), str(folder / "data")
+    server(control, "initdb", "-D", data, "-o", "-A trust -U similis")
+    server(control, "start", "-w", "-D", data, "-l", str(folder / "log"), "-o", f"-k {folder} -c listen_addresses=''")
+    try:
+        yield f"postgresql+psycopg2://similis@/postgres?host={folder}"
+    finally:
+        server(control, "stop", "-m", "immediate", "-D", data)
+        shutil.rmtree(folder)
+
+
+def test_trials_in_a_real_postgresql_are_those_of_the_journal(postgres, tmp_path):
+    settings = {"trials": 3, "epochs": 1, "startup": 1}
+    with_journal = plan(search=settings)
+    with_sql = plan(search={**settings, "storage": postgres})
+    for made, folder in ((with_journal, tmp_path / "journal"), (with_sql, tmp_path / "sql")):
+        search_contestant(made, made.contestants[0], TournamentFolder(folder))
+    assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")
+    study = optuna.load_study(storage=open_storage(postgres, tmp_path / "none"), study_name="small/proxy_anchor")
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]
+    assert not (tmp_path / "sql" / "studies").exists()
+    for name in ("search-proxy_anchor", "trial-proxy_anchor-001"):  # and it resumes from the database
+        (tmp_path / "sql" / "records" / f"{name}.json").unlink()
+    search_contestant(with_sql, with_sql.contestants[0], TournamentFolder(tmp_path / "sql"))
+    assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")

@@ -1,0 +1,46 @@
+"""Steps shared by processes: what is averaged, what is refused. Real processes: tests/multiprocess/test_training.py."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from similis.training.gradient_averaging import average_gradients, check_batch_norm, count_global_rows
+from similis.values import UserError
+
+
+class Two:
+    """Two processes of which the other has gradients of 0 and one row more."""
+
+    rank, world = 0, 2
+
+    def average(self, values):
+        for value in values:
+            value.div_(2)
+
+    def sum(self, value):
+        return 2 * value + 1
+
+
+def test_gradients_that_exist_are_averaged():
+    first, second = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    first.grad = torch.tensor([2.0, 4.0])
+    average_gradients([first, second], None)
+    assert first.grad.tolist() == [2.0, 4.0]
+    average_gradients([first, second], Two())
+    assert first.grad.tolist() == [1.0, 2.0]
+    assert second.grad is None
+
+
+def test_rows_of_all():
+    assert count_global_rows(5, None) == 5
+    assert count_global_rows(5, Two()) == 11
+
+
+def test_batch_norm_in_training_is_refused():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    check_batch_norm(model, None)
+    with pytest.raises(UserError, match="batch statistics of 1"):
+        check_batch_norm(model, Two())
+    check_batch_norm(model.eval(), Two())
