@@ -13,7 +13,7 @@ import pytest
 from similis.data.open_data import open_data
 from similis.values import DataError
 from tests.data.pictures import picture, write
-from tests.hostile.attack import check_refused, read_data
+from tests.hostile.refusals import check_refused, read_data
 
 FILES = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(2)}
 

@@ -15,7 +15,7 @@ from similis.data.open_data import open_data
 from similis.data.sources import LARGEST
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
-from tests.hostile.attack import check_refused, check_sentence, read_data
+from tests.hostile.refusals import check_refused, check_sentence, read_data
 
 FILES = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(3)}
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, features
 
 from tests.data.pictures import picture
-from tests.hostile.attack import read_image
+from tests.hostile.refusals import read_image
 
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 CUTS, FLIPS = 14, 14  # of each format in CI; many more in the slow test

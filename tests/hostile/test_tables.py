@@ -15,7 +15,7 @@ from similis.data.open_data import open_data
 from similis.data.pack import pack
 from similis.values import DataError
 from tests.data.pictures import picture, write
-from tests.hostile.attack import check_refused, read_data
+from tests.hostile.refusals import check_refused, read_data
 
 IMAGES = {
     f"{name}{number}.png": picture(seed) for seed, (name, number) in enumerate((n, k) for n in "abcdef" for k in "12")

@@ -42,7 +42,7 @@ def check_when_called(schema: str) -> Callable[[Check], Check]:
 
 
 def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
-    """Labels as int64 in memory of their own, or a relation as it is; anything else is refused."""
+    """Labels as int64, or a relation as it is; anything else is refused."""
     if labels.ndim == 2:
         if labels.shape[0] != rows:
             raise UserError(f"the relation has {labels.shape[0]} rows for {rows} {what}; pass one row for each")
@@ -51,7 +51,7 @@ def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
         raise UserError(f"labels have shape {tuple(labels.shape)} for {rows} {what}; pass one integer for each")
     if labels.is_floating_point() or labels.is_complex():
         raise UserError(f"labels are {labels.dtype}; class ids are integers (labels.long())")
-    return labels.to(torch.int64, copy=True)  # the caller may fill the same buffer again before the backward pass
+    return labels.long()
 
 
 def find_class_rows(labels: Tensor, ids: Tensor) -> Tensor:
