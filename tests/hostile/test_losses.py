@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from similis.objective.backends.choice import tiles, tiling_of
+from similis.objective.backends.choice import choose_tiling
+from similis.objective.context import tiles
 from similis.values import UserError
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same
 from tests.proof import CLASSES, build
@@ -109,8 +110,8 @@ def test_threads_that_share_a_loss_do_not_disturb_each_other(entry, form, backen
 def test_a_setting_of_one_thread_does_not_reach_another():
     """Tiles in one thread, a dense matrix in the others: the context belongs to the thread."""
     with tiles(2, 2), ThreadPoolExecutor(1) as pool:
-        assert pool.submit(tiling_of, 4, 4).result() is None
-        assert tiling_of(4, 4) is not None
+        assert pool.submit(choose_tiling, 4, 4).result() is None
+        assert choose_tiling(4, 4) is not None
 
 
 REGISTRIES = {

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from similis.data.samplers.mined import drawn_positives
 from similis.retrieval.search import top
-from similis.retrieval.similarity import TILE, comparable, tile_rows
+from similis.retrieval.similarity import TILE, tile_rows
+from similis.sphere import unit
 from similis.values import Embedded, UserError
 
 NEVER = float("-inf")
@@ -57,7 +58,7 @@ def mine_offline(
         raise UserError(f"offline mining is hard or semi_hard; given {kind!r}")
     if k < 1:
         raise UserError(f"k={k} given; a list holds at least one negative")
-    x, labels = comparable(embedded.vectors), embedded.labels
+    x, labels = unit(embedded.vectors), embedded.labels  # rows that are not finite mine nothing, and the log says so
     positives = random_positives(labels, generator) if kind == "semi_hard" else torch.full((len(x),), -1)
     negatives = torch.full((len(x), k), -1, dtype=torch.long)
     for rows in torch.split(torch.arange(len(x)), tile_rows(len(x), tile)):
