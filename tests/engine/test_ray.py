@@ -13,7 +13,7 @@ from similis.values import MissingExtraError, UserError
 ROOT = Path(__file__).parents[2]
 
 
-def scene(name: str, *arguments: object, seconds: int = 600) -> str:
+def scene(name: str, *arguments: object, seconds: int = 1500) -> str:
     """A scene of ``ray_scenes`` in a process of its own: Ray leaves threads, files and warnings behind."""
     command = [sys.executable, "-m", "tests.engine.ray_scenes", name, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
@@ -21,7 +21,7 @@ def scene(name: str, *arguments: object, seconds: int = 600) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(660)  # Ray starts slowly on a busy machine
+@pytest.mark.timeout(1560)  # Ray starts slowly on a busy machine
 def test_tasks_and_a_gang(tmp_path):
     pytest.importorskip("ray")
     assert "all as expected" in scene("small", tmp_path)
@@ -41,7 +41,7 @@ def test_three_nodes_and_one_lost(tmp_path):
     assert "all as expected" in scene("lost_node", tmp_path, seconds=1200)
 
 
-@pytest.mark.timeout(660)
+@pytest.mark.timeout(1560)
 def test_a_run_survives_three_kills(tmp_path):
     """A worker, a node and a driver of a real cluster of three nodes; the result is that of an undisturbed run."""
     pytest.importorskip("ray")
