@@ -90,12 +90,12 @@ def test_a_disk_that_grows_from_full_to_large_enough(disk, place, capsys):
     while ended(train(place, disk / "runs")):
         sentences.append(sentence(capsys))
         assert not list(disk.rglob(".*safetensors*"))  # halves would only take more room
-        size += 400
+        size += 200  # a step smaller than any file of weights
         assert size < 20_000
         remount(disk, f"size={size}k")
     assert len(sentences) > 4
     assert all("No space left on device" in said and "free space" in said for said in sentences)
-    assert len({said.split(" (")[0] for said in sentences}) > 2  # at several files
+    assert len({said.split(" (")[0] for said in sentences}) > 1  # at the checkpoint and at the best weights, at least
     assert remains(folder_in(disk / "runs")) == remains(folder_in(place / "sound"))
 
 
