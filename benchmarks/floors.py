@@ -3,7 +3,7 @@
 ``frozen``: pooled ImageNet features of EfficientNet-lite0, no head. ``untrained``: the network that a study trains,
 with the head (and for small_conv all weights) from the seed, one number for each seed. Test classes of the literature,
 cosine, a query never finds itself. ``SIMILIS_DATA`` names the folder of photos and weights. The committed record is
-``docs/results/floors.json``; on an idle core a row at 224 pixels takes minutes, every other one about a minute.
+``results/floors.json``; on an idle core a row at 224 pixels takes minutes, every other one about a minute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The log-log figure of ``docs/results/losses.md`` from the figures of a run.
+"""The log-log figure of ``results/losses.md`` from the figures of a run.
 
 ``python -m benchmarks.loss_figure FIGURES.json PICTURE.png``
 """

@@ -1,7 +1,7 @@
-"""Tables and figures of the studies under ``docs/results`` from their committed records; nothing is trained.
+"""Tables and figures of the studies under ``results`` from their committed records; nothing is trained.
 
 ``python -m benchmarks.studies [--only STUDY]`` prints the tables as the pages show them (a test compares the two) and
-writes the figures. The runs: ``similis tournament run docs/results/STUDY/plan.yaml``.
+writes the figures. The runs: ``similis tournament run results/STUDY/plan.yaml``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NONE = "no training"
 
 def birds(place: Path) -> Study:
     """Nine losses on bird photos, and the same network without training."""
-    found = cells(place / "records", "contestant")
+    found = cells(place, "contestant")
     scores = scores_of(found)
     near, far = (100 * part for part in own_intervals(scores))
     precision = {key: np.mean([100 * r["test"]["map@r"] for r in rows]) for key, rows in found.items()}
@@ -82,7 +82,7 @@ def photos(_: Path) -> Study:
 def wrong_labels(place: Path) -> Study:
     """Points lost to wrong training labels, by loss and by kind of loss."""
     shares = {"none": "0 %", "ten": "10 %", "thirty": "30 %"}
-    found = cells(place / "records", "contestant", "arena")
+    found = cells(place, "contestant", "arena")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     names = sorted({name for name, _ in found}, key=lambda n: -value[n, "thirty"][0])
     rows = [
@@ -112,7 +112,7 @@ def wrong_labels(place: Path) -> Study:
 def dimensions(place: Path) -> Study:
     """Recall by embedding size: trained at it, nested, and leading coordinates of 1,024."""
     sizes = (64, 128, 512, 1024)
-    found = cells(place / "records", "contestant", "arena")
+    found = cells(place, "contestant", "arena")
     panels: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     rows = []
     for name in dict.fromkeys(name for name, _ in found if "nested" not in name):
@@ -130,9 +130,9 @@ def dimensions(place: Path) -> Study:
 def network(place: Path) -> Study:
     """Three losses on two widths of a network, and on one network at two resolutions."""
     labels = {"slim": "16 to 128 channels", "narrow": "32 to 256 channels"}
-    width = {(name, labels[net]): rows for (name, net), rows in cells(place / "records", "contestant", "arena").items()}
+    width = {(name, labels[net]): rows for (name, net), rows in cells(place, "contestant", "arena").items()}
     names = {name for name, _ in width}
-    folders = {"96 pixels": RESULTS / "cub-tournament" / "records", "128 pixels": place / "records-cub"}
+    folders = {"96 pixels": RESULTS / "cub-tournament", "128 pixels": place / "cub"}
     pixels = {(name, size): rows for size, folder in folders.items()
               for (name,), rows in cells(folder, "contestant").items() if name in names}  # fmt: skip
     bare = {label: f"omniglot-{net} untrained" for net, label in labels.items()}
@@ -164,11 +164,11 @@ def against(
 
 def orders(place: Path) -> Study:
     """The order of eight losses on three data sets and with two samplers."""
-    emoji = cells(place / "records", "arena", "contestant")
+    emoji = cells(place, "arena", "contestant")
     names = sorted({name for _, name in emoji})
     means: dict[str, dict[str, float]] = {}
     for title in ("Omniglot", "CUB"):
-        value = intervals(cells(RESULTS / f"{title.lower()}-tournament" / "records", "contestant"))
+        value = intervals(cells(RESULTS / f"{title.lower()}-tournament", "contestant"))
         means[title] = {name: value[(name,)][0] for name in names}
     value, judged = intervals(emoji), pair_verdicts(scores_of(emoji))
     for arena in ("balanced", "random"):
@@ -195,12 +195,12 @@ def agreeing(title: str, one: Sequence[float], other: Sequence[float]) -> tuple[
 
 def thesis_loss(place: Path) -> Study:
     """Proxy repulsion in three forms against ProxyAnchor, and both in the two searches there are."""
-    found = cells(place / "records", "contestant")
+    found = cells(place, "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     rows = [(name, shown(value[(name,)]), *(compared(judged, (name,), ("proxy_anchor",)) if n else ("", "", "")))
             for n, (name,) in enumerate(sorted(found, key=lambda key: -value[key][0]))]  # fmt: skip
     rows.append(("untrained network", floor("omniglot-slim untrained"), "", "", ""))
-    omniglot = cells(RESULTS / "omniglot-tournament" / "records", "contestant")
+    omniglot = cells(RESULTS / "omniglot-tournament", "contestant")
     other = intervals(omniglot)
     searches = [
         ("three trials", shown(value[("proxy_anchor",)]), shown(value[("samples",)]),
@@ -220,7 +220,7 @@ def thesis_loss(place: Path) -> Study:
 
 def extras(place: Path) -> Study:
     """What language, mining, memory and direction add to a loss."""
-    found = cells(place / "records", "contestant")
+    found = cells(place, "contestant")
     value, judged = intervals(found), pair_verdicts(scores_of(found))
     labels = {
         "proxy_anchor+language": "proxy_anchor, language guidance (weight 7.5)",
@@ -245,7 +245,7 @@ def extras(place: Path) -> Study:
 def cars(place: Path) -> Study:
     """Six losses on birds and on cars."""
     folders = {"birds": RESULTS / "cub-tournament", "cars": place}
-    found = {title: cells(folder / "records", "contestant") for title, folder in folders.items()}
+    found = {title: cells(folder, "contestant") for title, folder in folders.items()}
     value = {title: intervals(own) for title, own in found.items()}
     names = sorted((name for (name,) in found["cars"]), key=lambda n: -value["cars"][(n,)][0])
     rows = [(n, *(shown(value[t][(n,)]) for t in folders),

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from similis.study.records import Records
 from similis.study.statistics.fair_table import class_recall, own_intervals
 from similis.study.statistics.variance_components import Scores
 from similis.study.statistics.verdicts import PairVerdict
+from similis.study.tournament_folder import TournamentFolder
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Table(NamedTuple):
@@ -34,7 +34,7 @@ class Table(NamedTuple):
 def cells(place: Path, *parts: str) -> dict[Key, list[Record]]:
     """Final records by these of their values, in the order of their names."""
     found: dict[Key, list[Record]] = {}
-    for record in Records(place).all("final"):
+    for record in TournamentFolder(place).records.all("final"):
         found.setdefault(tuple(record[part] for part in parts), []).append(record)
     return found
 

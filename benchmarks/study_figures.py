@@ -1,4 +1,4 @@
-"""The figures of the pages under ``docs/results``: lines over a condition, and ranks from one data set to the next."""
+"""The figures of the pages under ``results``: lines over a condition, and ranks from one data set to the next."""
 
 from __future__ import annotations
 

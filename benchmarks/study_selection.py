@@ -20,7 +20,7 @@ def selection(place: Path) -> tuple[list[Table], Callable[[], None]]:
     """Recall by how settings and epoch were selected, the parts of the difference, shares for validation."""
     kinds = [kind for pair in BUDGETS.values() for kind in pair] + ["folds"]
     found = {(name, kind): rows for kind in kinds
-             for (name,), rows in cells(place / "records" / kind, "contestant").items()}  # fmt: skip
+             for (name,), rows in cells(place / kind, "contestant").items()}  # fmt: skip
     units = {key: each(rows, "fold" if key[1] == "folds" else "seed") for key, rows in found.items()}
     names = sorted({name for name, _ in found}, key=lambda n: -units[n, "validation"].mean())
     listed = [(n, *(shown(interval(units[n, kind])) for kind in kinds)) for n in names]
@@ -34,7 +34,7 @@ def selection(place: Path) -> tuple[list[Table], Callable[[], None]]:
         means = [shown(interval(column)) for column in (each_loss.sum(1), *each_loss.T)]
         rows.append((budget, *means))
     sources = Table(["search", "on test minus on validation, points", *SOURCES], rows)
-    shares, taus = validation_shares(cells(place / "records" / "shares", "arena", "contestant"))
+    shares, taus = validation_shares(cells(place / "shares", "arena", "contestant"))
     gains = {n: {budget: (100 * float(parts[budget][n].sum()), 0.0) for budget in BUDGETS} for n in names}
     axes = [("budget of the search", "R@1 selected on test minus on validation, points"),
             ("training classes kept for validation", "Kendall's tau of validation and test orders")]  # fmt: skip

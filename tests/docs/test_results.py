@@ -38,14 +38,14 @@ def test_the_table_of_the_readme_is_that_of_the_records():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "\n".join(table.lines()) in readme
     shown = {line.split("|")[1].strip(" `") for line in readme.splitlines() if line.startswith("| `")}
-    assert {name for (name,) in cells(RESULTS / "cub-tournament" / "records", "contestant")} <= shown
+    assert {name for (name,) in cells(RESULTS / "cub-tournament", "contestant")} <= shown
 
 
 def test_the_floor_is_below_what_trained_and_above_what_did_not():
     """The page says that proxy_repulsion does not beat the untrained head, and that frozen 224 pixels beat all."""
     means = {
         name: 100 * sum(r["test"]["recall@1"] for r in rows) / len(rows)
-        for (name,), rows in cells(RESULTS / "cub-tournament" / "records", "contestant").items()
+        for (name,), rows in cells(RESULTS / "cub-tournament", "contestant").items()
     }
     untrained = sum(floors("cub-96 untrained")) / len(floors("cub-96 untrained"))
     assert [name for name, mean in means.items() if mean < untrained] == ["proxy_repulsion"]
@@ -57,7 +57,7 @@ def test_the_parts_of_the_selection_gain_add_up():
         (name, kind): rows
         for pair in BUDGETS.values()
         for kind in pair
-        for (name,), rows in cells(RESULTS / "selection" / "records" / kind, "contestant").items()
+        for (name,), rows in cells(RESULTS / "selection" / kind, "contestant").items()
     }
     for pair in BUDGETS.values():
         for name in {name for name, _ in found}:
@@ -73,7 +73,7 @@ def test_welch_has_the_interval_of_the_tables():
 
 
 def test_a_report_does_not_call_different_samplers_equal():
-    rows = [row for own in cells(RESULTS / "cub-tournament" / "records", "contestant").values() for row in own]
+    rows = [row for own in cells(RESULTS / "cub-tournament", "contestant").values() for row in own]
     assert {losses.get(row["loss"]).sampler for row in rows} == {"balanced", "random"}
     assert samplers_differ([fair_table(rows)])
     report = (RESULTS / "cub-tournament" / "report.md").read_text(encoding="utf-8")

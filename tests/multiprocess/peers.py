@@ -1,6 +1,6 @@
 """The same comparison for other libraries: N ranks against one process, value and gradients.
 
-Writes ``docs/results/distributed.md``::
+Writes ``results/distributed.md``::
 
     python -m tests.multiprocess.peers [path of open_clip/loss.py]
 """
@@ -173,4 +173,4 @@ def page(path: str) -> str:
 
 
 if __name__ == "__main__":
-    Path("docs/results/distributed.md").write_text(page(sys.argv[1] if len(sys.argv) > 1 else ""), encoding="utf-8")
+    Path("results/distributed.md").write_text(page(sys.argv[1] if len(sys.argv) > 1 else ""), encoding="utf-8")

@@ -101,6 +101,23 @@ def test_without_times_the_same_records_give_the_same_bytes(copy, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
+def test_packed_records_give_the_same_report_and_nothing_runs_again(copy, done, tmp_path):
+    write_report(copy, times=False)
+    before = {path.name: path.read_bytes() for path in copy.path.glob("report.*")}
+    assert copy.records.pack() == copy.path / "records.parquet"
+    assert not (copy.path / "records").exists()
+    shutil.rmtree(copy.path / "runs")
+    run_tournament(done[0], copy.path)
+    assert not (copy.path / "runs").exists()
+    write_report(copy, times=False)
+    assert {path.name: path.read_bytes() for path in copy.path.glob("report.*")} == before
+    copy.records.packed.write_bytes(copy.records.packed.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"records\.parquet is damaged"):
+        copy.records.all("final")
+    with pytest.raises(UserError, match="there are no records"):
+        TournamentFolder(tmp_path / "none").records.pack()
+
+
 def test_a_result_outside_the_ledger_is_not_shown(copy):
     lines = (copy.path / "ledger.jsonl").read_text().splitlines()
     (copy.path / "ledger.jsonl").write_text("\n".join(lines[1:]) + "\n")

@@ -35,6 +35,7 @@ VERBS = {
     "tournament run": "tournament:run",
     "tournament report": "tournament:report",
     "tournament add": "tournament:add",
+    "tournament pack": "tournament:pack",
 }
 
 

@@ -1,4 +1,4 @@
-"""``similis tournament plan | run | report | add``: a fair comparison from a plan file."""
+"""``similis tournament plan | run | report | add | pack``: a fair comparison from a plan file."""
 
 from __future__ import annotations
 
@@ -118,3 +118,11 @@ def add(
         run_tournament(grown, folder, workers=workers, data_root=root)
     for path in write_report(TournamentFolder(folder, root)):
         console().print(str(path), markup=False, soft_wrap=True)
+
+
+def pack(*, folder: FolderPath) -> None:
+    """Put the records of a finished tournament into one Parquet file, which report and add read as well."""
+    from similis.cli.screen import console
+    from similis.study.tournament_folder import TournamentFolder
+
+    console().print(str(TournamentFolder(folder).records.pack()), markup=False, soft_wrap=True)

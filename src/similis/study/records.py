@@ -1,10 +1,14 @@
-"""Run records: small JSON files that hold everything the report needs, one for each finished run."""
+"""Run records: everything that a report needs of each finished run.
+
+While a tournament runs, each record is a JSON file of its own; ``pack`` puts them into one Parquet file to keep.
+"""
 
 from __future__ import annotations
 
 import json
 import resource
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +18,20 @@ from torch import Tensor
 from similis.run.machine import Silence
 from similis.run.result import RunResult
 from similis.study.plan.cost import training_samples
+from similis.training.files import in_one_line, replace_file
 from similis.training.folder import RunFolder
 from similis.training.loop import StepReport
+from similis.values import UserError, import_extra
 
 Record = dict[str, Any]
 
 
 class Records:
-    """A folder of records by name; a record that is there is never written again."""
+    """The records of a tournament by name, one file each or packed; one that is there is never written again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.packed = folder.with_suffix(".parquet")
 
     def write(self, name: str, record: Mapping[str, Any]) -> Record:
         """Write a record atomically; what a reader will find is returned."""
@@ -35,11 +42,47 @@ class Records:
 
     def read(self, name: str) -> Record | None:
         """The record of that name, None if its run is not finished."""
-        return RunFolder(self.folder).read(f"{name}.json")
+        text = self._packed().get(name)
+        return RunFolder(self.folder).read(f"{name}.json") if text is None else json.loads(text)
 
     def all(self, kind: str) -> list[Record]:
         """All records of a kind (``trial``, ``search``, ``final``), by name."""
-        return [json.loads(p.read_text(encoding="utf-8")) for p in sorted(self.folder.glob(f"{kind}-*.json"))]
+        texts = {p.stem: p.read_text(encoding="utf-8") for p in self.folder.glob("*.json")} | self._packed()
+        return [json.loads(text) for name, text in sorted(texts.items()) if name.startswith(f"{kind}-")]
+
+    def pack(self) -> Path:
+        """Move all records into one Parquet file beside the folder, with columns to filter by."""
+        arrow, parquet = (import_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
+        found = [each for kind in ("final", "search", "trial") for each in self.all(kind)]
+        if not found:
+            raise UserError(f"there are no records in {self.folder}; give the folder of a tournament that has begun")
+        columns = {key: [each.get(key) for each in found] for key in ("name", "contestant", "arena", "seed", "fold")}
+        columns["recall@1"] = [each.get("test", {}).get("recall@1") for each in found]
+        columns["record"] = [json.dumps(each, sort_keys=True) for each in found]
+        table = arrow.table(columns)
+        replace_file(self.packed, lambda beside: parquet.write_table(table, beside, compression="zstd"))
+        for path in self.folder.glob("*.json"):
+            path.unlink()
+        if self.folder.exists():
+            self.folder.rmdir()
+        return self.packed
+
+    def _packed(self) -> dict[str, str]:
+        """Text by name of the records in the Parquet file, of which there may be none."""
+        return read_packed(self.packed, self.packed.stat().st_mtime_ns) if self.packed.exists() else {}
+
+
+@lru_cache(maxsize=32)
+def read_packed(path: Path, time: int) -> dict[str, str]:  # noqa: ARG001 - a changed file is read again
+    """Text by name of the records in a Parquet file."""
+    parquet = import_extra("pyarrow.parquet")
+    try:
+        table = parquet.read_table(path, columns=["name", "record"])
+    except (OSError, ValueError) as error:  # Arrow's own errors are values
+        raise UserError(
+            f"{path} is damaged ({in_one_line(error)}); copy it again, or delete it and run the tournament again"
+        ) from error
+    return dict(zip(table["name"].to_pylist(), table["record"].to_pylist(), strict=True))
 
 
 class Meter(Silence):
