@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from similis import formula, losses
     from similis.data.open_data import open_data
+    from similis.engine.collectives import Collectives
+    from similis.objective.context import distributed
     from similis.objective.loss import Loss, list_losses, loss
     from similis.objective.mining import miner
+    from similis.objective.sharding import shard
     from similis.retrieval.embed import embed
     from similis.retrieval.evaluate import evaluate
     from similis.retrieval.search import search
@@ -22,12 +25,14 @@ __version__ = "0.1.0"
 
 # Public name -> the module that defines it, and its name there; imported on first use: `import similis` stays light.
 _PUBLIC = {
+    "Collectives": ("similis.engine.collectives", "Collectives"),
     "DataError": ("similis.values", "DataError"),
     "Loss": ("similis.objective.loss", "Loss"),
     "MissingExtraError": ("similis.values", "MissingExtraError"),
     "RunSpec": ("similis.run.spec", "RunSpec"),
     "SimilisError": ("similis.values", "SimilisError"),
     "UserError": ("similis.values", "UserError"),
+    "distributed": ("similis.objective.context", "distributed"),
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
     "list_losses": ("similis.objective.loss", "list_losses"),
@@ -36,12 +41,14 @@ _PUBLIC = {
     "open_data": ("similis.data.open_data", "open_data"),
     "read_spec": ("similis.run.spec", "read_spec"),
     "search": ("similis.retrieval.search", "search"),
+    "shard": ("similis.objective.sharding", "shard"),
     "tournament": ("similis.study.tournament", "run_tournament"),
     "train": ("similis.run.run", "train"),
 }
 _MODULES = ("formula", "losses")  # beside the names: what authors of losses import, and the losses as functions
 
 __all__ = [
+    "Collectives",
     "DataError",
     "Loss",
     "MissingExtraError",
@@ -49,6 +56,7 @@ __all__ = [
     "SimilisError",
     "UserError",
     "__version__",
+    "distributed",
     "embed",
     "evaluate",
     "formula",
@@ -59,6 +67,7 @@ __all__ = [
     "open_data",
     "read_spec",
     "search",
+    "shard",
     "tournament",
     "train",
 ]

@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 def pages() -> list[Path]:
     """README and every written page; pages that are generated from docstrings have no blocks of their own."""
-    written = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    written = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "results").rglob("*.md"))]
     return [page for page in written if page.parent.name != "losses" and page.exists()]
 
 

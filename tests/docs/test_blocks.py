@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+import similis
 from similis.cli import main
 from tests.docs.blocks import ROOT, SHELL, blocks, commands, pages
 
@@ -33,6 +36,36 @@ def test_blocks_run(page):
             with pytest.raises(SystemExit) as end:
                 main(words)
             assert end.value.code in (0, None), f"{page.name}:{block.line}: similis {' '.join(words)}"
+
+
+PUBLIC = {"similis", "similis.losses", "similis.formula", "similis.sklearn"}
+
+
+def internal_names(text: str) -> list[str]:
+    """What a block imports or reaches of this package beside its public names."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [each.name for each in node.names if each.name.startswith("similis") and each.name not in PUBLIC]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("similis"):
+            names = [each.name for each in node.names if node.module == "similis" and each.name not in similis.__all__]
+            found += names if node.module in PUBLIC else [node.module]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "similis":
+            found += [] if node.attr in similis.__all__ else [node.attr]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_use_public_names_only(page):
+    python = [block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind == "python"]
+    assert [name for text in python for name in internal_names(text)] == []
+
+
+def test_internal_names_are_found():
+    text = (
+        "import similis.engine\nfrom similis.run import run\nfrom similis import los\nsimilis.run\nsimilis.loss"
+    )
+    assert internal_names(text) == ["similis.engine", "similis.run", "los", "run"]
 
 
 def test_the_site_has_blocks_of_both_kinds():

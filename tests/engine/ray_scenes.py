@@ -27,7 +27,7 @@ def small(folder: str) -> None:
     assert one == two
     assert abs(one - alone()) < 1e-12
     said: list[tuple[int, str]] = []
-    assert run_worker_group(speaking, 2, heard=lambda rank, words: said.append((rank, words))) == [0, 1]
+    assert run_worker_group(speaking, 2, on_message=lambda rank, words: said.append((rank, words))) == [0, 1]
     assert sorted(said) == [(0, "first of 0"), (0, "last of 0"), (1, "first of 1"), (1, "last of 1")]
     tournament(Path(folder))
 

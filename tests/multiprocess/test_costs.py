@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.engine.costs import memory, traffic
 from similis.objective.context import distributed
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.values import UserError
+from tests.multiprocess.costs import memory, traffic
 
 COUNTS, DIM, CLASSES = (5, 1, 4, 2), 6, 40
 

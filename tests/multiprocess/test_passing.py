@@ -8,7 +8,6 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from similis.engine.costs import memory, passing
 from similis.objective.context import dense, distributed, tiles
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
@@ -17,6 +16,7 @@ from similis.objective.wrappers.memory import WithMemory
 from similis.registry import losses
 from similis.values import UserError
 from tests.multiprocess.agreement import assert_equal
+from tests.multiprocess.costs import memory, passing
 from tests.multiprocess.work import EVEN, UNEVEN, divided_several
 
 NAMES = [entry.name for entry in losses]

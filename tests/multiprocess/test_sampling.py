@@ -8,13 +8,13 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from similis.engine.costs import traffic
 from similis.objective.context import current_context, distributed, use_context
 from similis.objective.loss import Loss, loss
 from similis.objective.sharding import shard
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
 from tests.batches import random_learned
+from tests.multiprocess.costs import traffic
 from tests.proof import forms
 
 CLASSES, DIM = 9, 5  # the processes own classes 0 to 4 and 5 to 8

@@ -87,7 +87,7 @@ class Display:
         if self._bar is None:
             self.screen.print(f"epoch {epoch}: R@1 {100 * value:.2f} %, best {100 * best:.2f} %", markup=False)
 
-    def said(self, line: str) -> None:
+    def on_line(self, line: str) -> None:
         """A warning or log line of any process, above the line that moves."""
         self.screen.print(line, markup=False)
 

@@ -53,8 +53,8 @@ def run_where(spec: RunSpec, machine: Machine, where: Where, display: Display) -
             workers=where.workers,
             address=where.address,
             share=Share(where.cpus, where.gpus),
-            said=display.said,
+            on_line=display.on_line,
         )
     from similis.run.distributed import run_on_ranks
 
-    return run_on_ranks(spec, machine, display, ranks=where.ranks, said=display.said)
+    return run_on_ranks(spec, machine, display, ranks=where.ranks, on_line=display.on_line)

@@ -1,8 +1,7 @@
-"""The engine room: the only door to many processes.
+"""The engine: the only package that starts or reaches other processes.
 
-Comes in: a function and items, or a function for processes that share a batch. Goes out: its results, in order.
-Files: ``local`` and ``ray`` (items for many processes), ``group``, ``ranks`` and ``gang`` (processes that talk),
-``collectives`` (what they say), ``costs``.
-May import: registry, values. May not: any other room.
-To add an engine: a file with a function ``map(function, items, *, workers)`` that keeps the order.
+Input: a function and items, or a function for ranks that share a batch. Output: its results, in order.
+Modules: ``local`` and ``ray`` (items on many processes), ``local_group``, ``worker_group`` and ``process_group`` (ranks
+of this machine, of a Ray cluster, of torchrun), ``collectives`` (what ranks exchange).
+May import: registry, values.
 """

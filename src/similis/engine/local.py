@@ -21,7 +21,7 @@ def map(  # noqa: A001 - engine.map is what it is
     items: Iterable[Item],
     *,
     workers: int = 1,
-    finished: Callable[[Result], None] | None = None,
+    on_result: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, computed by that many processes.
 
@@ -33,7 +33,7 @@ def map(  # noqa: A001 - engine.map is what it is
         function: of one item, defined at the top of a module.
         items: what to work on.
         workers: processes; 1 works in this process.
-        finished: called here with each result as soon as it is there.
+        on_result: called here with each result as soon as it is there.
 
     Example:
         >>> map(abs, [-1, 2, -3])
@@ -43,21 +43,21 @@ def map(  # noqa: A001 - engine.map is what it is
         raise UserError(f"workers={workers} given; at least one process has to work")
     work = list(items)
     if workers == 1 or len(work) < 2:
-        return [report_result(function(item), finished) for item in work]
+        return [report_result(function(item), on_result) for item in work]
     pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
         waiting: list[Future[Result]] = [pool.submit(function, item) for item in work]
         for each in as_completed(waiting):
-            report_result(each.result(), finished)
+            report_result(each.result(), on_result)
         return [each.result() for each in waiting]
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def report_result(result: Result, finished: Callable[[Result], None] | None) -> Result:
+def report_result(result: Result, on_result: Callable[[Result], None] | None) -> Result:
     """The result, after somebody was told of it."""
-    if finished is not None:
-        finished(result)
+    if on_result is not None:
+        on_result(result)
     return result
 
 

@@ -25,7 +25,7 @@ class RankFailedError(SimilisError, RuntimeError):
 class LocalGroup:
     """N processes with a process group over gloo, for any number of calls.
 
-    If one of them fails or is lost, all are ended, and the call raises :class:`RankError`, or the error itself
+    If one of them fails or is lost, all are ended, and the call raises :class:`RankFailedError`, or the error itself
     where it is one of this package, with a sentence for the user.
 
     Args:
@@ -78,26 +78,26 @@ class LocalGroup:
         """Whether there are processes to call; a failed call ends them."""
         return bool(self._processes)
 
-    def call(self, function: Callable[..., Any], *arguments: Any, heard: OnMessage | None = None) -> list[Any]:
+    def call(self, function: Callable[..., Any], *arguments: Any, on_message: OnMessage | None = None) -> list[Any]:
         """``function(communicator, *arguments)`` in every process; the results in the order of ranks.
 
         Args:
             function: defined at the top of a module; its first argument is a communicator.
             *arguments: the same for every process; it knows its rank.
-            heard: called here with a rank and what its process says meanwhile; the function then gets a
-                last argument more, ``tell``, to say it with.
+            on_message: called here with a rank and what its process says meanwhile; the function then gets a
+                last argument more, ``send``, to send it with.
         """
         if not self.running:
-            raise UserError("the processes are not running; use `with Ranks(2) as ranks:`")
+            raise UserError("the processes are not running; use `with LocalGroup(2) as group:`")
         work = pickle.dumps(
-            (function, arguments, heard is not None)
+            (function, arguments, on_message is not None)
         )  # plain bytes: torch would share tensors by open files
         for rank, door in enumerate(self._doors):
             try:
                 door.send_bytes(work)
             except OSError:
                 self._fail(f"rank {rank} of {self.number} is gone")
-        return self._answers(heard)
+        return self._answers(on_message)
 
     def close(self) -> None:
         """End the processes."""
@@ -113,7 +113,7 @@ class LocalGroup:
             self._folder.cleanup()
             self._folder = None
 
-    def _answers(self, heard: OnMessage | None) -> list[Any]:
+    def _answers(self, on_message: OnMessage | None) -> list[Any]:
         found: dict[int, Any] = {}
         while len(found) < self.number:
             waiting = [door for rank, door in enumerate(self._doors) if rank not in found]
@@ -123,8 +123,8 @@ class LocalGroup:
                     what, result = pickle.loads(self._doors[rank].recv_bytes())
                 except (EOFError, OSError):
                     self._fail(f"rank {rank} of {self.number} was lost{self._farewell(rank)}")
-                if what == "said" and heard is not None:
-                    heard(rank, result)
+                if what == "message" and on_message is not None:
+                    on_message(rank, result)
                 elif what == "failed":
                     self._report(rank, result)
                 else:
@@ -162,11 +162,15 @@ class LocalGroup:
 
 
 def launch(
-    function: Callable[..., Any], ranks: int, *arguments: Any, threads: int | None = 1, heard: OnMessage | None = None
+    function: Callable[..., Any],
+    ranks: int,
+    *arguments: Any,
+    threads: int | None = 1,
+    on_message: OnMessage | None = None,
 ) -> list[Any]:
-    """``function(communicator, *arguments)`` in fresh processes of this machine; see :meth:`Ranks.call`."""
+    """``function(communicator, *arguments)`` in fresh processes of this machine; see :meth:`LocalGroup.call`."""
     with LocalGroup(ranks, threads=threads) as processes:
-        return processes.call(function, *arguments, heard=heard)
+        return processes.call(function, *arguments, on_message=on_message)
 
 
 def serve(door: Any, place: Place) -> None:
@@ -177,10 +181,10 @@ def serve(door: Any, place: Place) -> None:
     with member_of_group(place) as communicator:
         while True:
             try:
-                function, arguments, tells = pickle.loads(door.recv_bytes())
+                function, arguments, sends = pickle.loads(door.recv_bytes())
             except (EOFError, OSError):
                 break
-            voice.send(*answer(function, communicator, (*arguments, voice.tell) if tells else arguments))
+            voice.reply(*answer(function, communicator, (*arguments, voice.send) if sends else arguments))
 
 
 class Voice:
@@ -190,14 +194,14 @@ class Voice:
         self.door = door
         self.turn = threading.Lock()
 
-    def send(self, what: str, value: Any) -> None:
+    def reply(self, what: str, value: Any) -> None:
         """One word of what it is, and the value."""
         with self.turn:
             self.door.send_bytes(pickle.dumps((what, value)))
 
-    def tell(self, value: Any) -> None:
+    def send(self, value: Any) -> None:
         """Say something before the result."""
-        self.send("said", value)
+        self.reply("message", value)
 
 
 def answer(function: Callable[..., Any], communicator: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:

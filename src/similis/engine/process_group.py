@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from similis.values import UserError
 
-Tell = Callable[[Any], None]  # a member says something to whoever started the group
 OnMessage = Callable[[int, Any], None]  # rank and what it said, at the one who started it
 
 
@@ -20,14 +19,14 @@ class Place(NamedTuple):
 
     rank: int
     world: int
-    for_remote_tile: str  # file:// on one machine, tcp:// between machines
+    init_method: str  # file:// on one machine, tcp:// between machines
     threads: int | None
     timeout: float
 
     @property
     def is_local(self) -> bool:
         """Whether all processes are on this machine."""
-        return self.for_remote_tile.startswith(("file://", "tcp://127."))
+        return self.init_method.startswith(("file://", "tcp://127."))
 
 
 @contextmanager
@@ -44,7 +43,7 @@ def member_of_group(place: Place) -> Iterator[Any]:
         torch.set_num_threads(place.threads)
     wait = timedelta(seconds=place.timeout)
     dist.init_process_group(
-        "gloo", init_method=place.for_remote_tile, rank=place.rank, world_size=place.world, timeout=wait
+        "gloo", init_method=place.init_method, rank=place.rank, world_size=place.world, timeout=wait
     )
     try:
         yield Collectives()

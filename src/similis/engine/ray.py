@@ -91,7 +91,7 @@ def map(  # noqa: A001 - as in the engine on this machine
     workers: int | None = None,
     share: Share | None = None,
     retries: int = 10,
-    finished: Callable[[Result], None] | None = None,
+    on_result: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, each item a Ray task.
 
@@ -105,7 +105,7 @@ def map(  # noqa: A001 - as in the engine on this machine
         workers: tasks at a time; None for as many as the cluster has room for.
         share: what one task takes of the cluster.
         retries: lost workers per task before it counts as failed.
-        finished: called with each result as soon as it is there.
+        on_result: called with each result as soon as it is there.
     """
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers} given; at least one task has to run at a time")
@@ -116,7 +116,7 @@ def map(  # noqa: A001 - as in the engine on this machine
 
     def finish_one() -> None:
         number, result = first_result(ray, waiting, retries)
-        found[number] = report_result(result, finished)
+        found[number] = report_result(result, on_result)
 
     for number, item in enumerate(work):
         if workers is not None and len(waiting) >= workers:

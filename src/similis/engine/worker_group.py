@@ -23,14 +23,14 @@ class GroupBrokenError(SimilisError, RuntimeError):
 
 
 class Order(NamedTuple):
-    """What a gang is to do."""
+    """What a worker group is to do."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     workers: int
     share: Share
     timeout: float
-    heard: OnMessage | None
+    on_message: OnMessage | None
 
 
 def run_worker_group(
@@ -40,7 +40,7 @@ def run_worker_group(
     share: Share | None = None,
     losses_allowed: int = 10,
     timeout: float = 1800.0,
-    heard: OnMessage | None = None,
+    on_message: OnMessage | None = None,
 ) -> list[Result]:
     """``function(communicator, *arguments)`` on workers that share a process group; results in the order of ranks.
 
@@ -55,20 +55,20 @@ def run_worker_group(
         share: what one worker takes of the cluster.
         losses_allowed: how often workers may be lost.
         timeout: seconds that a worker waits for the others within one collective.
-        heard: called here with a rank and what its worker says meanwhile; the function then gets a last
-            argument more, ``tell``, to say it with. What the engine says has the rank -1.
+        on_message: called here with a rank and what its worker says meanwhile; the function then gets a last
+            argument more, ``send``, to send it with. What the engine says has the rank -1.
     """
     if workers < 1:
         raise UserError(f"workers={workers} given; at least one has to work")
     ray = ray_library()
     connect()
-    order = Order(function, arguments, workers, share or Share(), timeout, heard)
+    order = Order(function, arguments, workers, share or Share(), timeout, on_message)
     for lost in range(1, losses_allowed + 2):
         try:
             return try_once(ray, order)
         except (ray.exceptions.RayActorError, GroupBrokenError) as error:
-            if heard is not None:
-                heard(NOBODY, f"a worker was lost ({lost}): all begin again from the last checkpoint")
+            if on_message is not None:
+                on_message(NOBODY, f"a worker was lost ({lost}): all begin again from the last checkpoint")
             reason = str(error).strip().splitlines()[0]
     raise WorkersLostError(
         f"workers were lost {losses_allowed + 1} times, at last: {reason}; the last checkpoint is kept, run again"
@@ -84,7 +84,7 @@ def try_once(ray: Any, order: Order) -> list[Any]:
     actors: list[Any] = []
     try:
         wait_for_room(ray, room, order)
-        if order.heard is not None:
+        if order.on_message is not None:
             actors.append(ray.remote(Mailbox).options(num_cpus=0, **near_driver(ray)).remote())
         mailbox = actors[0] if actors else None
         inside = PlacementGroupSchedulingStrategy(room)
@@ -97,7 +97,7 @@ def try_once(ray: Any, order: Order) -> list[Any]:
             member.work.remote(Place(rank, order.workers, meeting, None, order.timeout), home, order[:2], mailbox)
             for rank, member in enumerate(members)
         ]
-        return collect_results(ray, calls, mailbox, order.heard)
+        return collect_results(ray, calls, mailbox, order.on_message)
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -107,9 +107,9 @@ def try_once(ray: Any, order: Order) -> list[Any]:
 def wait_for_room(ray: Any, room: Any, order: Order) -> None:
     """Wait until the cluster has room for all workers; say so when it takes long."""
     ready = room.ready()
-    if not ray.wait([ready], timeout=ROOM_SECONDS)[0] and order.heard is not None:
+    if not ray.wait([ready], timeout=ROOM_SECONDS)[0] and order.on_message is not None:
         free = ray.available_resources().get("CPU", 0)
-        order.heard(NOBODY, f"waiting for room for {order.workers} workers; {free:g} processors are free")
+        order.on_message(NOBODY, f"waiting for room for {order.workers} workers; {free:g} processors are free")
     ray.get(ready)
 
 
@@ -121,14 +121,14 @@ def near_driver(ray: Any) -> dict[str, Any]:
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=True)}
 
 
-def collect_results(ray: Any, calls: list[Any], mailbox: Any, heard: OnMessage | None) -> list[Any]:
+def collect_results(ray: Any, calls: list[Any], mailbox: Any, on_message: OnMessage | None) -> list[Any]:
     """The results of all calls. An error of a worker's own counts before those that it causes in the others."""
     found: dict[Any, Any] = {}
     echo: Exception | None = None
     until = float("inf")
     open_calls = list(calls)
     while open_calls and time.monotonic() < until:
-        quick = heard is not None or echo is not None
+        quick = on_message is not None or echo is not None
         ready, open_calls = ray.wait(open_calls, num_returns=1, timeout=0.2 if quick else None)
         for call in ready:
             try:
@@ -138,9 +138,9 @@ def collect_results(ray: Any, calls: list[Any], mailbox: Any, heard: OnMessage |
                 if not isinstance(cause, GroupBrokenError):
                     raise cause from None
                 echo, until = cause, min(until, time.monotonic() + ECHO_SECONDS)
-        if heard is not None:
+        if on_message is not None:
             for rank, words in ray.get(mailbox.take.remote()):
-                heard(rank, words)
+                on_message(rank, words)
     if echo is not None:
         raise echo
     return [found[call] for call in calls]
@@ -163,7 +163,7 @@ class Mailbox:
 
 
 class Member:
-    """One worker of a gang, an actor of Ray."""
+    """One worker of a worker group, an actor of Ray."""
 
     def place(self) -> tuple[str, int]:
         """Address and a free port of this worker's node, where the workers meet."""
@@ -179,13 +179,13 @@ class Member:
         enter(home)
         posted: list[Any] = []
 
-        def tell(words: Any) -> None:
+        def send(words: Any) -> None:
             posted[:] = [mailbox.post.remote(place.rank, words)]
 
         try:
             with member_of_group(place) as communicator:
                 function, arguments = call
-                result = function(communicator, *arguments, *([] if mailbox is None else [tell]))
+                result = function(communicator, *arguments, *([] if mailbox is None else [send]))
         except Exception as error:
             if is_group_error(error):
                 raise GroupBrokenError(str(error)) from None

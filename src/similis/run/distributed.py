@@ -11,13 +11,13 @@ from similis.engine.local_group import launch
 from similis.engine.ray import Share, connect
 from similis.engine.worker_group import run_worker_group
 from similis.run.machine import Machine, Silence, Watch
-from similis.run.remote_progress import Telling, forward_messages, warnings_told
+from similis.run.remote_progress import RemoteWatch, forward_messages, forward_warnings
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import RunSpec
 from similis.values import Communicator
 
-Said = Callable[[str], None]
+OnLine = Callable[[str], None]
 
 
 def run_on_ranks(
@@ -27,7 +27,7 @@ def run_on_ranks(
     *,
     ranks: int,
     threads: int | None = 1,
-    said: Said | None = None,
+    on_line: OnLine | None = None,
 ) -> RunResult:
     """:func:`run` with each batch divided over ``ranks`` processes; they end with the same result.
 
@@ -39,13 +39,13 @@ def run_on_ranks(
         watch: a display in this process; it sees what the first of the others does.
         ranks: number of processes; the batch size is that of all of them together.
         threads: of each process.
-        said: called with each warning or log line of any process.
+        on_line: called with each warning or log line of any process.
     """
     machine = machine or Machine()
     if ranks == 1:
         return run(spec, machine, watch)
-    heard = forward_messages(watch or Silence(), said)
-    result: RunResult = launch(run_and_tell, ranks, spec, machine, threads=threads, heard=heard)[0]
+    on_message = forward_messages(watch or Silence(), on_line)
+    result: RunResult = launch(run_and_report, ranks, spec, machine, threads=threads, on_message=on_message)[0]
     return result
 
 
@@ -58,7 +58,7 @@ def run_on_ray(
     address: str | None = None,
     share: Share | None = None,
     losses_allowed: int = 10,
-    said: Said | None = None,
+    on_line: OnLine | None = None,
 ) -> RunResult:
     """:func:`run` on workers of a Ray cluster; it goes on from the last checkpoint when one of them is lost.
 
@@ -70,14 +70,14 @@ def run_on_ray(
         address: of an existing cluster; None for one on this machine.
         share: what one worker takes of the cluster.
         losses_allowed: how often workers may be lost before this call gives up.
-        said: called with each warning or log line of any worker, and when workers are lost.
+        on_line: called with each warning or log line of any worker, and when workers are lost.
     """
     share = share or Share()
     connect(address, cpus=max(os.cpu_count() or 1, round(workers * share.cpus + 0.5)) if address is None else None)
     machine = seen_by_all(machine or Machine())
-    heard = forward_messages(watch or Silence(), said)
+    on_message = forward_messages(watch or Silence(), on_line)
     found = run_worker_group(
-        run_and_tell, workers, spec, machine, share=share, losses_allowed=losses_allowed, heard=heard
+        run_and_report, workers, spec, machine, share=share, losses_allowed=losses_allowed, on_message=on_message
     )
     result: RunResult = found[0]
     return result
@@ -88,10 +88,12 @@ def seen_by_all(machine: Machine) -> Machine:
     return replace(machine, root=machine.root.resolve(), data_root=machine.data_root or os.environ.get("SIMILIS_DATA"))
 
 
-def run_and_tell(communicator: Communicator, spec: RunSpec, machine: Machine, tell: Callable[[Any], None]) -> RunResult:
-    """The part of one process, which tells whoever started it how it goes."""
-    with warnings_told(tell):
-        return run_here(communicator, spec, machine, Telling(tell))
+def run_and_report(
+    communicator: Communicator, spec: RunSpec, machine: Machine, send: Callable[[Any], None]
+) -> RunResult:
+    """The part of one process, which reports to whoever started it."""
+    with forward_warnings(send):
+        return run_here(communicator, spec, machine, RemoteWatch(send))
 
 
 def run_here(communicator: Communicator, spec: RunSpec, machine: Machine, watch: Watch | None = None) -> RunResult:

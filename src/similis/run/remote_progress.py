@@ -17,11 +17,11 @@ Event = tuple[str, tuple[Any, ...]]
 SECONDS = 0.1  # between messages: steps may be quicker than a display
 
 
-class Telling:
-    """A watch that looks on in one process and tells another; steps are collected for a tenth of a second."""
+class RemoteWatch:
+    """A watch in one process that forwards to another; steps are collected for a tenth of a second."""
 
-    def __init__(self, tell: Callable[[Any], None]) -> None:
-        self.tell = tell
+    def __init__(self, send: Callable[[Any], None]) -> None:
+        self.send = send
         self._events: list[Event] = []
         self._last = 0.0
 
@@ -46,17 +46,17 @@ class Telling:
     def _add(self, name: str, *values: Any, now: bool = False) -> None:
         self._events.append((name, values))
         if now or time.monotonic() - self._last > SECONDS:
-            self.tell(self._events)
+            self.send(self._events)
             self._events, self._last = [], time.monotonic()
 
 
-def forward_messages(watch: Watch, said: Callable[[str], None] | None) -> Callable[[int, Any], None]:
-    """What to do with a rank and what its process told: events go to the watch, lines to ``said``."""
+def forward_messages(watch: Watch, on_line: Callable[[str], None] | None) -> Callable[[int, Any], None]:
+    """What to do with a rank and what its process sent: events go to the watch, lines to ``on_line``."""
 
-    def heard(rank: int, words: Any) -> None:
+    def on_message(rank: int, words: Any) -> None:
         if isinstance(words, str):
-            if said is not None:
-                said(words if rank < 0 else f"worker {rank}: {words}")
+            if on_line is not None:
+                on_line(words if rank < 0 else f"worker {rank}: {words}")
             return
         for name, values in words:
             if name == "stepped":
@@ -65,13 +65,13 @@ def forward_messages(watch: Watch, said: Callable[[str], None] | None) -> Callab
             else:
                 getattr(watch, name)(*values)
 
-    return heard
+    return on_message
 
 
 @contextmanager
-def warnings_told(tell: Callable[[Any], None]) -> Iterator[None]:
+def forward_warnings(send: Callable[[Any], None]) -> Iterator[None]:
     """Warnings and log lines of this process go to the display for a while, not to its own error stream."""
-    handler = Lines(tell)
+    handler = Lines(send)
     root = logging.getLogger()
     root.addHandler(handler)
     logging.captureWarnings(True)
@@ -85,10 +85,10 @@ def warnings_told(tell: Callable[[Any], None]) -> Iterator[None]:
 class Lines(logging.Handler):
     """Tells log lines from warnings upwards."""
 
-    def __init__(self, tell: Callable[[Any], None]) -> None:
+    def __init__(self, send: Callable[[Any], None]) -> None:
         super().__init__(logging.WARNING)
-        self.tell = tell
+        self.send = send
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line, without line ends of its own."""
-        self.tell(" ".join(record.getMessage().split()))
+        self.send(" ".join(record.getMessage().split()))

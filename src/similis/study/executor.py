@@ -34,9 +34,9 @@ class Executor:
         """The records of all items, in their order."""
         if not self.on_ray:
             return local.map(
-                function, items, workers=1 if self.workers is None else self.workers, finished=self.on_finished
+                function, items, workers=1 if self.workers is None else self.workers, on_result=self.on_finished
             )
         ray.connect(self.address)
         return ray.map(
-            function, items, workers=self.workers, share=self.share, retries=self.retries, finished=self.on_finished
+            function, items, workers=self.workers, share=self.share, retries=self.retries, on_result=self.on_finished
         )

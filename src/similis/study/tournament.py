@@ -14,7 +14,7 @@ from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
 from similis.study.plan.equal_terms import EqualTerms, held_terms
 from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants
-from similis.study.plan.plan_file import parse_plan, plan_text
+from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, result_record
 from similis.study.search.contestant_search import search_contestant
@@ -23,8 +23,8 @@ from similis.values import DivergedError, UserError
 
 
 def run_tournament(
-    plan: Plan,
-    path: Path,
+    plan: Plan | Mapping[str, Any] | str | Path,
+    path: str | Path,
     *,
     workers: int | None = None,
     only: str | None = None,
@@ -37,14 +37,16 @@ def run_tournament(
     any moment and called again, a tournament ends with the same records.
 
     Args:
-        plan: what to run.
+        plan: what to run, as a plan, its plain values or its YAML file.
         path: the tournament's folder; a plan begun there may only gain contestants.
         workers: processes of this machine; 1 if neither they nor executor are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
         executor: where to run, instead of workers.
     """
-    executor = executor or Executor(workers)
+    executor, path = executor or Executor(workers), Path(path)
+    if not isinstance(plan, Plan):
+        plan = parse_plan(plan) if isinstance(plan, Mapping) else read_plan(Path(plan))
     if executor.on_ray:  # as places are called on every node
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
