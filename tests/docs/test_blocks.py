@@ -62,9 +62,7 @@ def test_blocks_use_public_names_only(page):
 
 
 def test_internal_names_are_found():
-    text = (
-        "import similis.engine\nfrom similis.run import run\nfrom similis import los\nsimilis.run\nsimilis.loss"
-    )
+    text = "import similis.engine\nfrom similis.run import run\nfrom similis import los\nsimilis.run\nsimilis.loss"
     assert internal_names(text) == ["similis.engine", "similis.run", "los", "run"]
 
 
