@@ -24,7 +24,7 @@ from tests.data.pictures import picture, write
 from tests.run.small import VALUES, child, ran, remains
 
 SLIM = {"width": "slim", "depth": 1}
-ALWAYS = ["environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
+ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
             "scores.safetensors", "selection.json", "curves.png", "map.png", "sheet.png"]  # fmt: skip
 CHECKPOINTS = ["checkpoint-select.safetensors", "checkpoint-select-previous.safetensors", "best-select.safetensors"]
@@ -180,7 +180,9 @@ def numbers(folder: Path, attacked: Path) -> dict[str, object]:
     """
     kept = remains(folder)
     kept["metrics"] = sorted(kept["metrics"])
-    kept["files"] = [name for name in kept["files"] if name not in ("curves.png", "map.png", "sheet.png", "galleries")]
+    left = {attacked.name} if attacked.is_dir() else set()  # a folder that somebody made harms nobody
+    later = {"curves.png", "map.png", "sheet.png", "galleries"}
+    kept["files"] = [name for name in kept["files"] if name not in later | left]
     if attacked.name == "metrics.jsonl":
         del kept["metrics"]
     return kept
@@ -219,6 +221,8 @@ def test_an_interrupted_run_ends_with_the_same_bits_or_says_what_to_do(
         follow_the_remedy(attacked, folder)
         said = printed(train(folder.parent, place))
     assert said == table
+    if name == "address":  # nobody can tell which run that folder was: it is done again beside it
+        folder = next(path.parent for path in folder.parent.glob("*/result.json"))
     assert numbers(folder, attacked) == numbers(sound, attacked)
     assert printed(search(folder, place)) == answers
 

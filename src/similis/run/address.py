@@ -52,13 +52,24 @@ def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str
         files_fingerprint: see :func:`files_fingerprint`.
     """
     parts = {
-        "spec": json.loads(spec.model_dump_json()),
+        "spec": without_places(spec),
         "data": data_fingerprint,
         "files": files_fingerprint,
         "source": source_fingerprints(spec),
         "numerics": NUMERICS,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def without_places(spec: RunSpec) -> dict[str, Any]:
+    """The values of a specification without the places of its files, whose contents are hashed instead."""
+    values: dict[str, Any] = json.loads(spec.model_dump_json())
+    places = {("data", "source"): spec.data.source, ("model", "weights"): str(spec.model.weights),
+              ("objective", "language"): str(spec.objective.language)}  # fmt: skip
+    for (part, key), name in places.items():
+        if Path(name).is_absolute():
+            values[part][key] = ""
+    return values
 
 
 def source_fingerprints(spec: RunSpec) -> dict[str, str]:

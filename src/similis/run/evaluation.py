@@ -49,6 +49,6 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
     keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
     for name, tensors in {"scores": keep, "embeddings": found._asdict()}.items():
-        metadata = {"format": f"similis-{name}-1", "contents": f"{folder.path.name}/{name}"}
+        metadata = {"format": f"similis-{name}-1", "contents": f"{folder.address}/{name}"}
         save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
     return result

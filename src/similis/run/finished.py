@@ -19,7 +19,7 @@ def finished(path: Path) -> RunResult:
     """The result in a run folder; a folder without one is answered with what to do.
 
     Args:
-        path: the folder of one run, ``runs/ADDRESS``, or a folder of runs that holds a single finished one.
+        path: the folder of one run, ``runs/NAME-1``, or a folder of runs that holds a single finished one.
     """
     result = read_result(RunFolder(path))
     if result is not None:

@@ -28,7 +28,7 @@ def chosen_path(folder: RunFolder, stage: str) -> Path:
 
 def chosen_contents(folder: RunFolder, stage: str) -> str:
     """What that file says it holds."""
-    return f"{folder.path.name}/best-{stage}"
+    return f"{folder.address}/best-{stage}"
 
 
 class Keeper:

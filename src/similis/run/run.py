@@ -26,9 +26,10 @@ from similis.run.parts import (
     open_source,
     resolve_sampler,
 )
+from similis.run.places import claim_run, find_run, run_name, sole_writer, with_whole_paths
 from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
-from similis.run.sharing import folder_for, is_first, sole_writer, wait_for_all
+from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage, load_chosen, run_stage
 from similis.training.allocator import keep_freed_memory
@@ -81,15 +82,16 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     machine, watch = machine or Machine(), watch or Silence()
     if machine.keep_memory:
         keep_freed_memory()
-    source = open_source(spec, machine)
-    place = address(spec, source.split.fingerprint, files_fingerprint(spec))
-    folder, others = folder_for(machine.root / place, machine.communicator), machine.communicator
-    if others is None:
-        done = read_result(folder, place)
+    source, spec = open_source(spec, machine), with_whole_paths(spec)
+    place, others = address(spec, source.split.fingerprint, files_fingerprint(spec)), machine.communicator
+    known = find_run(machine.root, place)
+    if others is None and known is not None:
+        done = read_result(RunFolder(known, place), place)
         if done is not None:
-            tidy(folder)
+            tidy(RunFolder(known, place))
             return done
     check_run(spec, source)
+    folder = claim_run(machine.root, run_name(spec), place, others)
     with sole_writer(folder, others):
         return run_in_folder(spec, machine, watch, source, folder)
 
@@ -98,7 +100,7 @@ def run_in_folder(spec: RunSpec, machine: Machine, watch: Watch, source: Source,
     """The result in the folder, or else computed and put there; nobody else writes in it meanwhile."""
     others = machine.communicator
     wait_for_all(others)  # the first holds the folder: from here on all see the same of it
-    done = read_result(folder, folder.path.name)
+    done = read_result(folder, folder.address)
     wait_for_all(others)
     if done is not None:
         tidy(folder)
@@ -150,10 +152,10 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         load_chosen(parts.model, folder, "refit" if refits else "select")
     test = None
     if is_first(others):
-        save_model(folder.model, parts.model, {"contents": f"{folder.path.name}/model"})
+        save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
         test = evaluate_test_split(parts, source, spec, folder)
     return RunResult(
-        address=folder.path.name,
+        address=folder.address,
         folder=folder.path,
         spec=spec,
         epochs=chosen.epoch,

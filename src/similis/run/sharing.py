@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from similis.training.files import writing
 from similis.training.folder import RunFolder
 from similis.values import Communicator
 
@@ -35,33 +33,9 @@ def is_first(communicator: Communicator | None) -> bool:
     return communicator is None or communicator.rank == 0
 
 
-def folder_for(path: Path, communicator: Communicator | None) -> RunFolder:
+def folder_for(path: Path, communicator: Communicator | None, address: str) -> RunFolder:
     """The run folder, to be written by the first process only."""
-    return RunFolder(path) if is_first(communicator) else Onlooker(path)
-
-
-@contextmanager
-def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterator[None]:
-    """Hold a run folder while this run writes in it; wait until another process has left it.
-
-    After a lost node its process may live on for a moment, and must not write beside its successor. The lock is
-    the kernel's, so it ends with the process that holds it, however that ends.
-    """
-    if not is_first(communicator):
-        yield
-        return
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    with writing(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
-        held = (folder.path / ".lock").open("a")
-    with held:
-        with writing(folder.path):
-            fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
-        yield
+    return RunFolder(path, address) if is_first(communicator) else Onlooker(path, address)
 
 
 def wait_for_all(communicator: Communicator | None) -> None:

@@ -57,7 +57,7 @@ class Stage:
     @property
     def contents(self) -> str:
         """What its checkpoints say they hold: another run's, or another stage's, are not mistaken for them."""
-        return f"{self.folder.path.name}/{self.name}"
+        return f"{self.folder.address}/{self.name}"
 
     def share_with(self, machine: Machine) -> Stage:
         """The same, shared by the machine's processes in its way."""

@@ -2,7 +2,8 @@
 
 ::
 
-    runs/ADDRESS/
+    runs/NAME-1/
+      address            of the run, whatever its folder is called
       spec.json          the validated specification
       environment.json   versions, machine, data and code fingerprints
       metrics.jsonl      one JSON object per line: steps, validations
@@ -30,10 +31,11 @@ logger = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """Paths and files of one run."""
+    """Paths and files of one run, and its address where that is known."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, address: str = "") -> None:
         self.path = path
+        self.address = address
         self.metrics = path / "metrics.jsonl"
         self.result = path / "result.json"
         self.model = path / "model.safetensors"

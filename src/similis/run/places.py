@@ -1,0 +1,124 @@
+"""Where runs and their data are: folders with names, found by the address inside; paths that hold from any folder."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from similis.data.catalogue import known
+from similis.data.sources import is_url
+from similis.run.sharing import folder_for, is_first, wait_for_all
+from similis.run.spec import RunSpec, parse_spec, replace_values
+from similis.training.files import writing
+from similis.training.folder import RunFolder
+from similis.values import Communicator
+
+ADDRESS = "address"  # the file of a run folder that says which run it is, whatever the folder is called
+
+
+def find_run(root: Path, address: str) -> Path | None:
+    """The folder of the run with this address, under whatever name; None if there is none."""
+    held = []
+    for file in root.glob(f"[!.]*/{ADDRESS}"):
+        with suppress(OSError):  # a folder of this name, or gone meanwhile
+            held += [file.parent] if file.read_bytes() == address.encode() else []
+    return min(held, key=lambda path: (len(path.name), path.name), default=None)
+
+
+def claim_run(root: Path, name: str, address: str, communicator: Communicator | None) -> RunFolder:
+    """The folder of a run; a new run gets the next number of its name, as in ``runs/products-3``.
+
+    Args:
+        root: folder of all runs.
+        name: what the run is called, without its number.
+        address: of the run.
+        communicator: the processes that share the run; the first makes the folder.
+    """
+    if is_first(communicator) and find_run(root, address) is None:
+        with writing(root):
+            made = new_folder(root, name, address)
+            if find_run(root, address) != made:  # another process began the same run at this moment, and was first
+                shutil.rmtree(made)
+    wait_for_all(communicator)
+    path = find_run(root, address)
+    assert path is not None
+    return folder_for(path, communicator, address)
+
+
+def new_folder(root: Path, name: str, address: str) -> Path:
+    """A folder with the next number that holds nothing but the address; it appears at once, with it."""
+    root.mkdir(parents=True, exist_ok=True)
+    taken = [re.fullmatch(rf"{re.escape(name)}-(\d+)", path.name) for path in root.iterdir()]
+    number = 1 + max((int(found[1]) for found in taken if found), default=0)
+    draft = root / f".new-{uuid4().hex}"
+    try:
+        draft.mkdir()
+        (draft / ADDRESS).write_text(address, encoding="utf-8")
+        while (path := root / f"{name}-{number}").exists() or not rename_folder(draft, path):
+            number += 1
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return path
+
+
+def rename_folder(draft: Path, path: Path) -> bool:
+    """Rename a folder; False if another process took the name at this moment."""
+    try:
+        draft.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterator[None]:
+    """Hold a run folder while this run writes in it; wait until another process has left it.
+
+    After a lost node its process may live on for a moment, and must not write beside its successor. The lock is
+    the kernel's, so it ends with the process that holds it, however that ends.
+    """
+    if not is_first(communicator):
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    with writing(folder.path):
+        held = (folder.path / ".lock").open("a")
+    with held:
+        with writing(folder.path):
+            fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
+        yield
+
+
+def run_name(spec: RunSpec) -> str:
+    """What a run is called: its data.
+
+    Example:
+        >>> from similis.run.spec import parse_spec
+        >>> [run_name(parse_spec({"data": {"source": s}})) for s in ("photos/My products", "synthetic?classes=9", ".")]
+        ['my-products', 'synthetic', 'run']
+    """
+    last = spec.data.source.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^a-z0-9_]+", "-", Path(last).stem.lower()).strip("-") or "run"
+
+
+def with_whole_paths(spec: RunSpec) -> RunSpec:
+    """The specification with absolute paths of data, weights and class similarities: it holds from any folder."""
+    source, weights = spec.data.source, spec.model.weights
+    named = {
+        "data.source": None if source.partition("?")[0] in known or is_url(source) else source,
+        "model.weights": None if weights == "pretrained" else weights,
+        "objective.language": spec.objective.language,
+    }
+    whole = {key: str(Path(name).resolve()) for key, name in named.items() if name and Path(name).exists()}
+    return parse_spec(replace_values(spec.model_dump(mode="json"), whole))
