@@ -17,6 +17,7 @@ from torch import Tensor
 
 from similis.run.machine import Silence
 from similis.run.result import RunResult
+from similis.run.spec import RunSpec
 from similis.study.plan.cost import training_samples
 from similis.training.files import in_one_line, replace_file
 from similis.training.folder import RunFolder
@@ -101,11 +102,13 @@ class Meter(Silence):
         return {"seconds": round(self.seconds, 3), "memory_mb": round(peak, 1)}
 
 
-def result_record(result: RunResult) -> Record:
-    """What a report needs of a run; counts of hits instead of every query's score."""
+def result_record(result: RunResult, spec: RunSpec) -> Record:
+    """What a report needs of a run: its specification as the plan gives it, without the paths of this machine, and
+    counts of hits instead of every query's score.
+    """
     kept = {key: value for key, value in result.to_json().items() if key not in ("whole", "cost")}
     samples = training_samples(result.spec, result.facts["images"], len(result.history), result.epochs)
-    return kept | {"samples": samples, "per_class": per_class(result.scores())}
+    return kept | {"spec": spec.model_dump(mode="json"), "samples": samples, "per_class": per_class(result.scores())}
 
 
 def per_class(scores: Mapping[str, Tensor]) -> dict[str, list[int]]:

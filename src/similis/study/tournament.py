@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from similis.run.address import NUMERICS
 from similis.run.run import run
 from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
@@ -20,6 +22,8 @@ from similis.study.records import Meter, Record, result_record
 from similis.study.search.contestant_search import search_contestant
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError, UserError
+
+logger = logging.getLogger(__name__)
 
 
 def run_tournament(
@@ -55,6 +59,7 @@ def run_tournament(
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with hold_lock(path / "driver.lock", busy=busy):
         write_plan(plan, folder)
+        warn_of_other_numerics(folder)
         titles = [each.title for each in participants(plan) if only in (None, each.title)]
         executor.map(partial(run_search, folder), titles)
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
@@ -67,6 +72,17 @@ def run_tournament(
             + ". `similis tournament report` shows what is there; give these losses other options or a lower rate"
         )
     return folder
+
+
+def warn_of_other_numerics(folder: TournamentFolder) -> None:
+    """Say before anything is computed that new results will not share a table with those that are there."""
+    others = {record["facts"].get("numerics") for record in folder.records.all("final")} - {NUMERICS}
+    if others:
+        logger.warning(
+            "%s holds results of numerics version %s, and this version of Similis computes version %d: they are not "
+            "placed in one table; run the plan in a new folder to compare all contestants",
+            folder.path, ", ".join(map(str, sorted(others, key=str))), NUMERICS,
+        )  # fmt: skip
 
 
 def write_plan(plan: Plan, folder: TournamentFolder) -> None:
@@ -119,7 +135,7 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
         record = {
             **asdict(job),
             "loss": spec.objective.loss,
-            **result_record(result),
+            **result_record(result, spec),
             "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
             "cost": meter.cost() | dict(result.cost),
         }

@@ -17,7 +17,7 @@ from similis.values import UserError
 from tests.study.small import plan, values
 
 MINED = {"loss": "contrastive", "offline_mining": {"kind": "semi_hard", "every_epochs": 2, "top_k": 4}}
-FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "code": "c"}
+FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "numerics": 1}
 
 
 @pytest.mark.parametrize(

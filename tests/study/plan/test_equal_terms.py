@@ -11,7 +11,7 @@ from similis.values import UserError
 from tests.study.small import record
 
 SPEC = parse_spec({"data": {"source": "synthetic"}}).model_dump(mode="json")
-FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "code": "c"}
+FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "numerics": 1}
 UNFAIR = {
     "model.backbone": "googlenet", "model.pooling": "gem", "training.policy": "resize-crop", "model.dim": 64,
     "model.freeze_batch_norm": False, "training.epochs": 11, "training.head_multiplier": 10.0,

@@ -23,7 +23,7 @@ ALLOWED = frozenset(
         "seed",  # every contestant has the same seeds
     }
 )
-FACTS = ("data", "split", "weights", "preprocessing", "code")
+FACTS = ("data", "split", "weights", "preprocessing", "numerics")
 _LEAVES = {"objective.options", "model.options"}
 
 
@@ -55,7 +55,7 @@ def held_terms(
 
     Args:
         spec: the plain values of its RunSpec.
-        facts: what the run found out: fingerprints of data and split, hash of the weights, code version.
+        facts: what the run found out: fingerprints of data and split, hash of the weights, version of the numerics.
         around: what the tournament did around the run: budget and rule of the search, seeds, threads.
     """
     held = {name: value for name, value in flatten_spec(spec) if name not in ALLOWED}

@@ -176,7 +176,7 @@ def measure_settings(
     try:
         for spec in specs:
             result = run(spec, folder.machine, meter)
-            runs.append(result_record(result))
+            runs.append(result_record(result, spec))
             meter.finished.append(result.validation.get("recall@1", 0.0))
             mining = {key: value + mining.get(key, 0.0) for key, value in result.cost.items()}
         value = sum(meter.finished) / len(meter.finished)
