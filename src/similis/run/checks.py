@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from similis.run.parts import Source, resolve_sampler
+from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.values import DataError, UserError
 
@@ -25,13 +26,12 @@ class Layout(NamedTuple):
 
 def check_run(spec: RunSpec, source: Source) -> None:
     """Refuse a run whose first batch could not be made, or whose recall would be a mean over nothing."""
-    split, trains = source.split, spec.training.epochs > 0
-    fixed = len(split.validation) > 0 and spec.training.select == "last"
-    if trains:
-        check_layout(spec, source.manifest.labels[torch.cat([split.train, split.validation]) if fixed else split.train])
-    if trains and not fixed and len(split.validation):
-        check_matches(source, split.validation, "validation", "train for a fixed length with training.select=last")
-    if len(split.test) and (spec.evaluation.test or (trains and not len(split.validation))):
+    split, steps = source.split, training_steps(spec, source.split)
+    for step in steps[:1]:
+        check_layout(spec, source.manifest.labels[step.rows])
+        if len(step.judged_on) and not step.opens_test:
+            check_matches(source, step.judged_on, "validation", "train for a fixed length with training.select=last")
+    if len(split.test) and (spec.evaluation.test or any(step.opens_test for step in steps)):
         check_matches(source, split.test, "test", "leave the test out with evaluation.test=false")
 
 

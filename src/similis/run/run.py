@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from similis.model.embedder import Embedder
 from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
 from similis.run.checks import check_run
@@ -27,6 +25,7 @@ from similis.run.parts import (
     resolve_sampler,
 )
 from similis.run.places import claim_run, find_run, run_name, sole_writer, with_whole_paths
+from similis.run.protocol import training_steps
 from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
 from similis.run.sharing import is_first, wait_for_all
@@ -125,31 +124,25 @@ def tidy(folder: RunFolder) -> None:
 
 
 def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
-    """Select, refit where the protocol says so, evaluate."""
-    split, others = source.split, machine.communicator
-    validated = len(split.validation) > 0
-    fixed = validated and spec.training.select == "last"  # the length was chosen beforehand: nothing validates
-    choosing = split.validation if validated else split.test  # none of either: all epochs, nothing selects
+    """Go through the training steps of the protocol, then evaluate."""
+    others, steps = machine.communicator, training_steps(spec, source.split)
     parts = prepare_parts(spec, machine, source)
-    chosen = Selection(spec.training.epochs if fixed else 0, None, ())
-    if spec.training.epochs and not fixed:
-        if not validated and len(choosing):  # protocol default: the literature's habit, and on record
-            folder.log({"stage": "select", "step": 0, "opened": "test split", "images": len(choosing)})
-        judge = partial(validation_recall, rows=choosing, spec=spec, loader=parts.loader)
-        validate = judge if len(choosing) else None
-        begun = Stage("select", spec, parts, source, split.train, spec.training.epochs, folder, watch, validate)
-        chosen = run_stage(begun.share_with(machine))
-        folder.write("selection.json", asdict(chosen))
-    refits = chosen.epoch > 0 and (fixed or (spec.training.refit and spec.data.protocol == "fixed-validation"))
-    mining = chosen.mining_seconds
-    if refits:
-        parts = prepare_parts(spec, machine, source)
-        everything = torch.cat([split.train, split.validation]).sort().values
-        again = Stage("refit", spec, parts, source, everything, chosen.epoch, folder, watch)
-        refit = run_stage(again.share_with(machine))
-        mining += refit.mining_seconds
+    chosen, mining = Selection(steps[0].epochs if steps else 0, None, ()), 0.0
+    for number, step in enumerate(steps):
+        if number:
+            parts = prepare_parts(spec, machine, source)
+        if step.opens_test:  # protocol default: the literature's habit, and on record
+            folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
+        judge = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
+        validate = judge if len(step.judged_on) else None
+        stage = Stage(step.name, spec, parts, source, step.rows, chosen.epoch, folder, watch, validate)
+        found = run_stage(stage.share_with(machine))
+        mining += found.mining_seconds
+        if step.name == "select":
+            chosen = found
+            folder.write("selection.json", asdict(chosen))
     if chosen.epoch:
-        load_chosen(parts.model, folder, "refit" if refits else "select")
+        load_chosen(parts.model, folder, steps[-1].name)
     test = None
     if is_first(others):
         save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
@@ -159,8 +152,8 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         folder=folder.path,
         spec=spec,
         epochs=chosen.epoch,
-        trained_on=describe_training(chosen, refits or not validated),
-        selected_on="nothing" if chosen.value is None else "validation" if validated else "test",
+        trained_on=steps[-1].trained_on if steps else "nothing",
+        selected_on="nothing" if chosen.value is None else "test" if steps[0].opens_test else "validation",
         validation={} if chosen.value is None else {"recall@1": chosen.value},
         history=chosen.history,
         test={} if test is None else dict(test.means),
@@ -181,13 +174,6 @@ def prepare_parts(spec: RunSpec, machine: Machine, source: Source) -> Parts:
         features = frozen_features(model, loader, source, spec, machine)
         return Parts(model, HeadOnly(model), feature_loader(features, source))
     return Parts(model, model, loader)
-
-
-def describe_training(chosen: Selection, all_classes: bool) -> str:
-    """In words, on what the final model was trained."""
-    if not chosen.epoch:
-        return "nothing"
-    return "training classes" if all_classes else "training classes without validation"
 
 
 def collect_facts(model: Embedder, source: Source) -> dict[str, Any]:
