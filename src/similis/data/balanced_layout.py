@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from similis.data.sampling import Ints
 
 
-class Groups(NamedTuple):
+class LabelGroups(NamedTuple):
     """Class number of each row (N,), rows grouped by class (N,), where each class begins (C,), its size (C,)."""
 
     numbers: Ints
@@ -100,7 +100,7 @@ def trade_keys(both: Ints, generator: np.random.Generator) -> NDArray[np.float64
     return keys
 
 
-def deal(classes: Ints, groups: Groups, each: int, generator: np.random.Generator) -> Ints:
+def deal(classes: Ints, groups: LabelGroups, each: int, generator: np.random.Generator) -> Ints:
     """Rows (places, each): every place of a class takes the next ``each`` cards of its shuffled, endless deck.
 
     A window of K cards of a cyclic deck of n >= K cards holds no card twice; with n < K it holds all.
@@ -128,8 +128,8 @@ def occurrence(classes: Ints) -> Ints:
     return before
 
 
-def grouped(labels: Ints) -> Groups:
+def group_by_label(labels: Ints) -> LabelGroups:
     """Rows by class, classes in the order of their ids."""
     _, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     members = np.argsort(numbers, kind="stable")
-    return Groups(numbers.astype(np.int64), members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))
+    return LabelGroups(numbers.astype(np.int64), members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))

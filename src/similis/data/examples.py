@@ -13,8 +13,8 @@ from torch import Tensor
 from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
 from similis.data.manifest import Manifest
+from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
-from similis.data.zip_source import ZipSource
 from similis.values import DataError, Preprocessing, UserError
 
 
@@ -73,14 +73,14 @@ class ImageData:
         batch = np.empty((len(request.rows), size, size, 3), dtype=np.uint8)
         for place, row in enumerate(request.rows.tolist()):
             draws = draws_of(request.seed, request.epoch, int(self.ids[row])) if policy.crop != "centre" else ()
-            batch[place] = augment(self.prepared(row, policy.keep), policy, self.preprocessing, draws)
+            batch[place] = augment(self.read_image(row, policy.keep), policy, self.preprocessing, draws)
         return torch.from_numpy(batch)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""
         return normalise(raw, self.preprocessing, channels_last=channels_last)
 
-    def prepared(self, row: int, keep: float) -> Pixels:
+    def read_image(self, row: int, keep: float) -> Pixels:
         """The decoded and resized image of a row, from the cache if it is there."""
         cache = self.caches.get(keep)
         found = cache.get(row) if cache else None

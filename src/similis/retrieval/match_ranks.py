@@ -13,9 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.retrieval.members import Members
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
-from similis.retrieval.search import NEVER, hide, top
+from similis.retrieval.search import NEVER, Members, hide, top
 from similis.retrieval.similarity import Gallery, similarities, tile_rows
 from similis.values import Neighbors
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from similis.training.files import writing
+from similis.training.files import explain_write_errors
 from similis.training.folder import RunFolder
 from similis.values import Communicator
 
@@ -55,11 +55,11 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
     except ImportError:  # a system without such locks
         yield
         return
-    with writing(folder.path):
+    with explain_write_errors(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
         held = (folder.path / ".lock").open("a")
     with held:
-        with writing(folder.path):
+        with explain_write_errors(folder.path):
             fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
         yield
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
 from similis.training.files import DamagedError, damaged
 from similis.training.loop import Progress, Task
-from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
 

@@ -32,7 +32,7 @@ def damaged(path: Path, why: object) -> DamagedError:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """Turn an error of the file system inside the block into one sentence about this path."""
     try:
         yield
@@ -52,7 +52,7 @@ def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path 
         previous: where the old file is kept; what was there goes once the new file is safe on the disk.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
+    with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(beside)

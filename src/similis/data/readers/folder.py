@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, Source, connect, is_url
-from similis.data.table import SPLITS, numbered
+from similis.data.table import SPLITS, number_classes
 from similis.values import DataError
 
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -94,7 +94,7 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
     if {parts[0] for parts in parents} == set(SPLITS) and all(len(parts) > 1 for parts in parents):
         columns["split"] = [parts.pop(0) for parts in parents]
     names = ["/".join(parts) for parts in parents]
-    columns |= {"class_name": list(names), "label": list(numbered(text_order(names)))}
+    columns |= {"class_name": list(names), "label": list(number_classes(text_order(names)))}
     return replace(from_columns(name, columns, source), empty_folders=without_images(folders, images))
 
 

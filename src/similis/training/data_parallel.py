@@ -1,11 +1,8 @@
-"""Class vectors that are divided over processes: what of a task each process has alone, and how it becomes whole.
-
-A checkpoint always holds the whole: it is continued by any number of processes, divided or not.
-"""
+"""One step on several ranks: gradients are averaged, sharded proxies stay apart and become whole in a checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +10,23 @@ from torch import Tensor, nn
 from similis.objective.context import Partition
 from similis.objective.loss import Loss
 from similis.objective.sharding import own_rows
+from similis.values import Communicator
+
+
+def average_gradients(parameters: Iterable[nn.Parameter], communicator: Communicator | None) -> None:
+    """Replace gradients by their mean over the processes, which is the gradient of the joined batch's loss.
+
+    Args:
+        parameters: those that every process has whole (not a share of the class vectors).
+        communicator: None when this process is alone.
+    """
+    if communicator is not None:
+        communicator.average([p.grad for p in parameters if p.grad is not None])
+
+
+def count_global_rows(rows: int, communicator: Communicator | None) -> int:
+    """Rows of all processes."""
+    return rows if communicator is None else int(communicator.sum(torch.tensor(rows)))
 
 
 def sharded_parameters(objective: nn.Module) -> dict[str, tuple[nn.Parameter, Partition]]:
