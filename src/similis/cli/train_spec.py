@@ -33,11 +33,6 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine) -> RunSpe
 
     Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
     a network that starts from the seed trains its batch norm, and a batch is one that the training images can make.
-
-    Args:
-        source: a file of a specification, or anything that :func:`similis.open_data` opens.
-        keys: see :func:`asked_keys`.
-        machine: where known data sets are.
     """
     if Path(source).suffix in FILES:
         return parse_spec(move_loss_options(replace_values(file_values(Path(source)), keys)))

@@ -32,12 +32,7 @@ def allot(sizes: Ints, each: int, batches: int, places: int, generator: np.rando
     Where there are fewer places than classes, chance decides and not size: a preference for large classes
     would show more images in one epoch, and the small classes in none.
 
-    Args:
-        sizes: (C,) images of each class, all positive.
-        each: images shown by one place.
-        batches: number of batches, the most places of one class.
-        places: number of places in all, at most C * batches.
-        generator: breaks ties.
+    Ties are broken by the generator; ``places`` is at most C * batches, and all sizes are positive.
     """
     given = np.zeros(len(sizes), dtype=np.int64)
     full = np.minimum(sizes // each, batches)
@@ -104,12 +99,6 @@ def deal(classes: Ints, groups: LabelGroups, each: int, generator: np.random.Gen
     """Rows (places, each): every place of a class takes the next ``each`` cards of its shuffled, endless deck.
 
     A window of K cards of a cyclic deck of n >= K cards holds no card twice; with n < K it holds all.
-
-    Args:
-        classes: (places,) class of every place, in the order of the epoch.
-        groups: the rows of each class.
-        each: K.
-        generator: shuffles the decks.
     """
     owner = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
     decks = groups.members[np.lexsort((generator.random(len(owner)), owner))]

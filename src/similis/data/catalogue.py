@@ -37,9 +37,7 @@ Opener = Callable[..., Manifest]
 def register_dataset(*, paper: str, counts: dict[str, Counts]) -> Callable[[Opener], Opener]:
     """Register the decorated function as a known data set under its own name.
 
-    Args:
-        paper: authors, title, venue, year.
-        counts: official counts by part; empty for generated data.
+    ``counts`` are the official ones by part, empty for generated data; ``paper`` is authors, title, venue, year.
     """
 
     def register(function: Opener) -> Opener:

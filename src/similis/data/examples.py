@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,28 +25,6 @@ class Request(NamedTuple):
     policy: str
     seed: int
     epoch: int
-
-
-class Data(Protocol):
-    """What can be loaded: images, or ready feature vectors."""
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels (N,)."""
-        ...
-
-    @property
-    def forkable(self) -> bool:
-        """Whether worker processes may be forked."""
-        ...
-
-    def fetch(self, request: Request) -> Tensor:
-        """The batch as it travels between processes."""
-        ...
-
-    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
-        """The batch as the model wants it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +99,9 @@ class FeatureData:
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:  # noqa: ARG002
         """The vectors as they are."""
         return raw
+
+
+Data = ImageData | FeatureData  # what can be loaded
 
 
 def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:

@@ -27,9 +27,6 @@ _REMEDY = "save it with 8 or 16 bits for each channel"
 def to_rgb(image: Any) -> Any:
     """An image of any mode as RGB; what is transparent becomes white.
 
-    Args:
-        image: of Pillow.
-
     Example:
         >>> from PIL import Image
         >>> to_rgb(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))

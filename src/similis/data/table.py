@@ -31,10 +31,6 @@ def standardise_columns(columns: Columns, where: str) -> dict[str, list[Any]]:
 
     Labels follow the order of the class ids (as numbers where they are numbers, as text otherwise).
 
-    Args:
-        columns: column name -> values, all of one length.
-        where: the file they come from, for messages.
-
     Example:
         >>> standardise_columns({"file": ["a.png", "b.png"], "class_id": ["7", "3"]}, "t.csv")["label"]
         [1, 0]

@@ -84,14 +84,7 @@ def draws_of(seed: int, epoch: int, image: int) -> list[float]:
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:
-    """Crop and flip a prepared image, (H, W, 3) -> (S, S, 3), uint8.
-
-    Args:
-        pixels: what :func:`similis.data.images.prepare` gave with the policy's ``keep``.
-        policy: what to do.
-        preprocessing: S and the filter.
-        draws: numbers of :func:`draws_of`; not used by ``centre``.
-    """
+    """Crop and flip a prepared image, (H, W, 3) -> (S, S, 3), uint8."""
     size = preprocessing.size
     height, width = pixels.shape[:2]
     if policy.crop == "resized":

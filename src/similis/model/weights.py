@@ -117,11 +117,7 @@ def fetch_weights(url: str) -> WeightsFile:
 def load_weights(net: nn.Module, tensors: Mapping[str, Tensor], *, origin: str, droppable: tuple[str, ...]) -> Loaded:
     """Load every tensor of ``net`` from ``tensors``; anything missing, left over or misshapen is an error.
 
-    Args:
-        net: the network; it is changed only if the whole file fits.
-        tensors: by the network's own key names.
-        origin: what to call the source in errors and in the report.
-        droppable: first parts of keys that a network without its classifier has no place for.
+    ``droppable`` are first parts of keys that a network without its classifier has no place for.
     """
     wanted = net.state_dict()
     dropped = tuple(sorted(k for k in tensors if k not in wanted and k.partition(".")[0] in droppable))

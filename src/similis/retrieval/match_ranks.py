@@ -39,14 +39,7 @@ def ranked_tiles(
 ) -> Iterator[RankedTile]:
     """Rank the matches of all queries; tiles come in the order of class size, so that cost follows the sum of R.
 
-    Args:
-        queries: (Q, D), comparable.
-        gallery: the comparable gallery.
-        matches: gallery rows of equal label for each query.
-        hidden: gallery rows that a query may not find, matches or not.
-        cut: the largest k that a metric will ask for; R is added for each tile.
-        nearest: how many neighbours to keep, in the pessimistic order of the ranks.
-        tile: similarities held at once.
+    ``cut`` is the largest k that a metric asks for; R is added for each tile. Neighbours are in the order of ranks.
     """
     order = matches.sizes.argsort(stable=True)
     columns = len(gallery.vectors)

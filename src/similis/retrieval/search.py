@@ -37,10 +37,6 @@ class Members(NamedTuple):
 def members(query_keys: Tensor, gallery_keys: Tensor) -> Members:
     """For each query the gallery rows with an equal key, in O((Q + G) log G).
 
-    Args:
-        query_keys: (Q,) integers of any size.
-        gallery_keys: (G,) integers of any size.
-
     Example:
         >>> found = members(torch.tensor([7, 5]), torch.tensor([5, 7, 9, 7]))
         >>> found.sizes.tolist(), found.cells(torch.tensor([0])).columns.tolist()
@@ -128,10 +124,6 @@ def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...]) -> Tensor:
 
 def top(tile: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest of each row and their columns, falling; equal ones by rising column.
-
-    Args:
-        tile: (t, G).
-        k: how many; at most G are returned.
 
     Shapes: (t, G) -> (t, min(k, G)), (t, min(k, G)).
 

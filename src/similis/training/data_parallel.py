@@ -14,12 +14,7 @@ from similis.values import Communicator
 
 
 def average_gradients(parameters: Iterable[nn.Parameter], communicator: Communicator | None) -> None:
-    """Replace gradients by their mean over the processes, which is the gradient of the joined batch's loss.
-
-    Args:
-        parameters: those that every process has whole (not a share of the class vectors).
-        communicator: None when this process is alone.
-    """
+    """Replace gradients by their mean over the processes, which is the gradient of the joined batch's loss."""
     if communicator is not None:
         communicator.average([p.grad for p in parameters if p.grad is not None])
 
@@ -70,13 +65,7 @@ def sum_of_squares(parameters: Sequence[nn.Parameter]) -> Tensor:
 def sharded_keys(
     objective: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> dict[str, Partition]:
-    """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are.
-
-    Args:
-        objective: divided or not.
-        optimiser: of the task; moments are kept under the number of their parameter.
-        tensors: of the checkpoint.
-    """
+    """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are."""
     every = [p for group in optimiser.param_groups for p in group["params"]]
     numbers = {id(parameter): number for number, parameter in enumerate(every)}
     found = {}

@@ -44,14 +44,7 @@ class Rates:
 def parameter_groups(
     model: nn.Module, head: Iterable[nn.Parameter], loss: nn.Module, rates: Rates
 ) -> list[dict[str, Any]]:
-    """Every parameter of model and loss in exactly one named group.
-
-    Args:
-        model: the embedder.
-        head: those of its parameters that are not the backbone's.
-        loss: the objective; its parameters form the group ``loss``.
-        rates: learning rates.
-    """
+    """Every parameter of model and loss in exactly one named group."""
     head = list(head)
     known = {id(p) for p in head}
     backbone = [p for p in model.parameters() if id(p) not in known]

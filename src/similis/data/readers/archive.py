@@ -77,12 +77,7 @@ def _zip(archive: str, mark: str, process: int, thread: int) -> zipfile.ZipFile:
 def read_archive(place: str, *, table: str | None = None) -> Manifest:
     """A manifest from a zip archive; images are read from the archive, nothing is unpacked.
 
-    Args:
-        place: path or fsspec URL of the zip; stored (uncompressed) members are quickest.
-        table: path of its TSV or CSV; None for the file of the same name beside it, if there is one.
-
-    Example:
-        >>> read_archive("cub200_2011.zip")  # doctest: +SKIP
+    The table is the TSV or CSV named, or the file of the same name beside the zip, if there is one.
     """
     with open_zip(place) as archive:
         names = {False: set[str](), True: set[str]()}

@@ -16,14 +16,7 @@ ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", "
 
 
 def read_folder(root: str) -> Manifest:
-    """A manifest of every image below a folder; the folder that holds an image names its class.
-
-    Args:
-        root: a path of this machine or an fsspec URL.
-
-    Example:
-        >>> read_folder("photos/")  # doctest: +SKIP
-    """
+    """A manifest of every image below a folder; the folder that holds an image names its class."""
     files, folders = list_tree(root)
     return by_parent(PurePosixPath(root.rstrip("/")).name or root, files, folders, FolderSource(root), root)
 

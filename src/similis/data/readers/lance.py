@@ -73,14 +73,7 @@ WANTED = ("id", "path", "label", "class_name", "bytes")
 
 
 def read_lance(place: str) -> Manifest:
-    """A manifest whose images are read one by one, in any order, from a Lance data set.
-
-    Args:
-        place: path or URL of the data set (a folder that ends in ``.lance``).
-
-    Example:
-        >>> read_lance("photos.lance")  # doctest: +SKIP
-    """
+    """A manifest whose images are read one by one, in any order, from a Lance data set."""
     lance = import_extra("lance")
     with lance_errors(place):
         data = lance.dataset(place)

@@ -15,12 +15,7 @@ from similis.values import DataError, import_extra
 def read_delimited(place: str, *, images: str | None = None) -> Manifest:
     """A manifest from a CSV (comma) or TSV (tab) file with a header line.
 
-    Args:
-        place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
-        images: the folder or URL that paths are relative to; None for the table's own folder.
-
-    Example:
-        >>> read_delimited("photos.csv")  # doctest: +SKIP
+    Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
     root = images or parent(place)
     columns = standardise_columns(read_columns(place), place)
@@ -64,12 +59,7 @@ def parent(place: str) -> str:
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     """A manifest from a Parquet file; a column ``bytes`` or ``vector`` wins over paths.
 
-    Args:
-        place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
-        images: the folder or URL that paths are relative to; None for the table's own folder.
-
-    Example:
-        >>> read_parquet("photos.parquet")  # doctest: +SKIP
+    Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
     try:
         with open_binary(place) as file:

@@ -90,10 +90,6 @@ def mined_batches(rows: int, batch_size: int) -> int:
 def draw_positives(labels: Ints, uniform: Floats) -> Ints:
     """For each row another of its class, evenly among them; -1 for a class of one.
 
-    Args:
-        labels: (N,) class ids.
-        uniform: (N,) numbers in [0, 1), one draw for each row.
-
     Example:
         >>> draw_positives(np.array([5, 7, 5, 5, 9, 7]), np.array([0.0, 0.0, 0.9, 0.4, 0.5, 0.9])).tolist()
         [2, 5, 3, 0, -1, 1]
