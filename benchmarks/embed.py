@@ -11,8 +11,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
-from similis.model.build import build_embedder
-from similis.model.embedder import Embedder
+from similis.model.embedder import Embedder, build_embedder
 from similis.retrieval.embed import embed
 from similis.values import Batch
 

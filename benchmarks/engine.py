@@ -31,11 +31,10 @@ from similis.engine.process_group import group_of_environment
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
 from similis.engine.worker_group import run_worker_group
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.run.remote_progress import Telling
 from similis.training.loop import Progress, StepReport, Task, train
-from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.schedules import Schedule
+from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator
 
 ROWS = ("trials", "step")

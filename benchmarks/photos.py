@@ -27,7 +27,7 @@ from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
 from similis.data.open_data import open_data
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.retrieval.evaluate import evaluate
 from similis.run.machine import Machine
 from similis.run.run import run

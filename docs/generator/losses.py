@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from similis.cli.losses import FAMILIES, needs, year
-from similis.cli.losses_show import RELATIONS, SAMPLING, options, span
+from similis.cli.losses import FAMILIES, RELATIONS, SAMPLING, needs, options, span, year
 from similis.figures.force_plot import save_forces
 from similis.registry import LossEntry, losses, miners
 

@@ -45,7 +45,8 @@ class MissingExtraError(SimilisError, ImportError):
 
 
 EXTRAS = {
-    "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "lance": "lance", "faiss": "search",
+    "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
+    "lance": "lance", "faiss": "search",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
     "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
 }  # fmt: skip

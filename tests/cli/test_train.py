@@ -12,7 +12,7 @@ import time
 import pytest
 import yaml
 
-from similis.cli.train_spec import Asked, asked_spec, moved, settings
+from similis.cli.train_spec import asked_keys, asked_spec, move_loss_options, parse_settings
 from similis.run.machine import Machine
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -121,11 +121,12 @@ def test_a_missing_file_says_how_to_get_one(tmp_path, capsys):
 
 
 def test_options_become_a_specification(photos):
-    asked = Asked(loss="triplet", lr=1e-3, batch=6, weights="none", dim=16, settings=("objective.margin=0.3", "seed=4"))
-    spec = asked_spec(photos, asked, Machine())
+    named = {"objective.loss": "triplet", "training.lr": 1e-3, "training.batch_size": 6, "model.weights": "none"}
+    keys = asked_keys(named | {"model.dim": 16, "seed": None}, ("objective.margin=0.3", "seed=4"))
+    spec = asked_spec(photos, keys, Machine())
     assert (spec.objective.loss, dict(spec.objective.options), spec.seed) == ("triplet", {"margin": 0.3}, 4)
     assert (spec.model.weights, spec.model.freeze_batch_norm, spec.training.batch_size) == (None, False, 6)
-    chosen = asked_spec(photos, Asked(settings=("data.validation_share=0.3",)), Machine())
+    chosen = asked_spec(photos, asked_keys({}, ("data.validation_share=0.3",)), Machine())
     assert (chosen.data.validation_share, chosen.model.weights, chosen.model.freeze_batch_norm) == (
         0.3,
         "pretrained",
@@ -147,7 +148,7 @@ def test_options_become_a_specification(photos):
 def test_a_pair_loss_has_a_batch_that_a_few_photos_can_make(words, layout, tmp_path):
     """48 photos of 8 classes: 4 classes test, 2 validate, and 12 photos of 2 classes are left."""
     write(tmp_path, {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
-    spec = asked_spec(str(tmp_path), Asked(loss="triplet", settings=words), Machine())
+    spec = asked_spec(str(tmp_path), asked_keys({"objective.loss": "triplet"}, words), Machine())
     assert (spec.training.batch_size, spec.training.per_class) == layout
 
 
@@ -171,14 +172,14 @@ def test_one_photo_of_each_class_is_one_sentence(tmp_path, capsys):
 
 
 def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
-    assert moved({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
-    assert moved({"objective": {"miner": "batch_hard"}}) == {"objective": {"miner": "batch_hard"}}
-    assert moved({"objective": {"margn": 1}}) == {"objective": {"margn": 1}}
-    assert moved({"seed": 1}) == {"seed": 1}
+    assert move_loss_options({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
+    assert move_loss_options({"objective": {"miner": "batch_hard"}}) == {"objective": {"miner": "batch_hard"}}
+    assert move_loss_options({"objective": {"margn": 1}}) == {"objective": {"margn": 1}}
+    assert move_loss_options({"seed": 1}) == {"seed": 1}
 
 
 def test_values_are_yaml():
-    assert settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == {
+    assert parse_settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == {
         "a.b": 1e-4,
         "c": [1, 2],
         "d": None,
@@ -186,7 +187,7 @@ def test_values_are_yaml():
         "f": "x=y",
     }
     with pytest.raises(UserError, match="not YAML"):
-        settings(("a=[1",))
+        parse_settings(("a=[1",))
 
 
 def test_interrupted_it_says_how_to_go_on_and_goes_on(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 from similis.cli import main
 from similis.data import content
 from similis.data.open_data import open_data
-from similis.data.pack import pack
+from similis.data.readers.lance import pack
 from similis.data.splits import split_data
 from similis.run.machine import Machine
 from similis.run.run import run

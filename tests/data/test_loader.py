@@ -11,8 +11,8 @@ from similis.data.cache import ImageCache
 from similis.data.examples import FeatureData, image_data
 from similis.data.loader import Loader, context_for
 from similis.data.open_data import open_data
-from similis.data.pack import pack
 from similis.data.readers.archive import read_archive
+from similis.data.readers.lance import pack
 from similis.data.samplers.balanced import balanced
 from similis.values import DataError, Preprocessing, UserError
 from tests.data.pictures import picture, write

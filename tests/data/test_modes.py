@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from similis.data.images import prepare
-from similis.data.modes import MODES, to_rgb
+from similis.data.images import MODES, prepare, to_rgb
 from similis.values import DataError
 
 RED, GREY, WHITE, BLACK = (255, 0, 0), (127, 127, 127), (255, 255, 255), (0, 0, 0)

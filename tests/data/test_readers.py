@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from similis.data.catalogue import counted
+from similis.data.catalogue import count_parts
 from similis.data.open_data import open_data
-from similis.data.pack import pack
+from similis.data.readers.lance import pack
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 
@@ -112,7 +112,7 @@ def test_train_and_test_folders_are_a_split(tmp_path):
     manifest = open_data(str(write(tmp_path, files)))
     assert manifest.class_names == ["cat", "dog", "eel", "fox"]
     assert manifest.values("split").count("test") == 1
-    assert counted(manifest)["train"].classes == 3
+    assert count_parts(manifest)["train"].classes == 3
 
 
 def test_class_ids_are_ordered_as_numbers_and_quotes_are_kept(tmp_path):

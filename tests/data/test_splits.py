@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from similis.data.manifest import from_columns
-from similis.data.splits import PROTOCOLS, class_numbers, cross_validation, split_data
+from similis.data.splits import PROTOCOLS, class_numbers, split_data
 from similis.values import DataError, UserError
 
 
@@ -52,7 +52,9 @@ def test_parts_are_disjoint_in_classes_complete_and_deterministic(manifest, prot
 
 @given(manifests(), st.integers(0, 1000), st.integers(2, 3))
 def test_every_training_class_validates_in_exactly_one_fold(manifest, seed, folds):
-    splits = cross_validation(manifest, folds=folds, seed=seed)
+    splits = [
+        split_data(manifest, protocol="cross-validation", seed=seed, folds=folds, fold=fold) for fold in range(folds)
+    ]
     labels = manifest.labels
     held = [set(labels[split.validation].tolist()) for split in splits]
     training = set(labels[split_data(manifest, protocol="default", seed=seed).train].tolist())

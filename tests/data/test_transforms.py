@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision import transforms as peer
 
-from similis.data.images import mapped, prepare, prepared_size
+from similis.data.images import apply_affine, prepare, prepared_size
 from similis.data.transforms import (
     POLICIES,
     Policy,
-    at_scales,
     augment,
     draws_of,
     normalise,
     policy_of,
     random_area,
-    turned,
+    turn_square,
 )
 from similis.values import Preprocessing, UserError
 from tests.data.pictures import picture
@@ -184,41 +183,34 @@ def test_unknown_policy_is_answered_with_the_nearest():
         policy_of("resizecrop")
 
 
-def test_scales_keep_the_share_of_the_crop():
-    scaled = at_scales(Preprocessing(), (0.5, 1.0, 2.0))
-    assert [(wish.size, wish.resize) for wish in scaled] == [(128, 146), (224, 256), (448, 512)]
-    with pytest.raises(UserError):
-        at_scales(Preprocessing(), ())
-
-
 def noise(side):
     return np.random.default_rng(3).integers(0, 256, (side, side, 3), dtype=np.uint8)
 
 
 def test_an_affine_map_counts_from_the_centres_of_pixels():
     pixels, side = noise(9), 9
-    assert np.array_equal(mapped(pixels, (1, 0, 0, 0, 1, 0), (0, 0, 0), "bilinear"), pixels)
-    moved = mapped(pixels, (1, 0, -2, 0, 1, 0), (7, 8, 9), "bilinear")  # two to the right
+    assert np.array_equal(apply_affine(pixels, (1, 0, 0, 0, 1, 0), (0, 0, 0), "bilinear"), pixels)
+    moved = apply_affine(pixels, (1, 0, -2, 0, 1, 0), (7, 8, 9), "bilinear")  # two to the right
     assert np.array_equal(moved[:, 3:], pixels[:, 1:-2])
     assert (moved[:, 0] == (7, 8, 9)).all()
-    quarter = mapped(pixels, (0, 1, 0, -1, 0, side - 1), (0, 0, 0), "bilinear")
+    quarter = apply_affine(pixels, (0, 1, 0, -1, 0, side - 1), (0, 0, 0), "bilinear")
     assert np.array_equal(quarter, np.rot90(pixels, -1))
 
 
 def test_turned_images_hold_their_limits():
     pixels, still = noise(21), Policy("still", crop="turned", flip=False)
-    assert np.array_equal(turned(pixels, still, "bilinear", [0.9] * 5), pixels)
+    assert np.array_equal(turn_square(pixels, still, "bilinear", [0.9] * 5), pixels)
     quarter = Policy("quarter", crop="turned", flip=False, turn=90.0)
-    assert np.abs(turned(pixels, quarter, "bilinear", [0, 1.0, 0.5, 0.5, 0.5]).astype(int)
+    assert np.abs(turn_square(pixels, quarter, "bilinear", [0, 1.0, 0.5, 0.5, 0.5]).astype(int)
                   - np.rot90(pixels, 1).astype(int)).max() <= 1  # fmt: skip
     shifted = Policy("shifted", crop="turned", flip=False, shift=1 / 21)
-    right = turned(pixels, shifted, "bilinear", [0, 0.5, 0.5, 1.0, 0.5])
+    right = turn_square(pixels, shifted, "bilinear", [0, 0.5, 0.5, 1.0, 0.5])
     assert np.abs(right[1:-1, 2:-1].astype(int) - pixels[1:-1, 1:-2].astype(int)).max() <= 1
     zoomed = Policy("zoomed", crop="turned", flip=False, zoom=2.0)
     dot = np.zeros((21, 21, 3), np.uint8)
     dot[8:13, 8:13] = 255
-    assert turned(dot, zoomed, "bilinear", [0, 0.5, 1.0, 0.5, 0.5]).mean() > 3 * dot.mean()
-    assert turned(dot, zoomed, "bilinear", [0, 0.5, 0.0, 0.5, 0.5]).mean() < 0.4 * dot.mean()
+    assert turn_square(dot, zoomed, "bilinear", [0, 0.5, 1.0, 0.5, 0.5]).mean() > 3 * dot.mean()
+    assert turn_square(dot, zoomed, "bilinear", [0, 0.5, 0.0, 0.5, 0.5]).mean() < 0.4 * dot.mean()
 
 
 def test_affine_never_mirrors():

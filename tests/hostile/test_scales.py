@@ -15,7 +15,7 @@ from similis.retrieval.evaluate import evaluate
 from similis.retrieval.index import build_index
 from similis.retrieval.offline_mining import mine_offline
 from similis.retrieval.search import search
-from similis.retrieval.similarity import comparable
+from similis.retrieval.similarity import to_comparable
 from similis.values import Embedded, UserError
 from tests.hostile.attacks import BACKENDS, FORMS, batch, every_backend, every_form, ignores_length, results, same
 from tests.proof import build, forms
@@ -154,7 +154,7 @@ def clusters(dtype=torch.float32):
 def test_cosine_retrieval_does_not_see_lengths(dtype, power):
     near = clusters(dtype)
     far = near._replace(vectors=near.vectors * 2.0**power)
-    assert torch.equal(comparable(far.vectors), comparable(near.vectors))
+    assert torch.equal(to_comparable(far.vectors), to_comparable(near.vectors))
     assert evaluate(far).means == evaluate(near).means
     assert evaluate(far).means["recall@1"] == 1.0
     assert search(far.vectors, near.vectors, 3).index.tolist() == search(near.vectors, near.vectors, 3).index.tolist()

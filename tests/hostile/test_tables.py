@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from similis.data.open_data import open_data
-from similis.data.pack import pack
+from similis.data.readers.lance import pack
 from similis.values import DataError
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import check_refused, read_data

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from similis.model.backbone import backbones
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.values import MissingExtraError, UserError
 
 

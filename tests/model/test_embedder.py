@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.model.pooling import POOLINGS
 from similis.model.weights import weights_hash
 from similis.values import UserError

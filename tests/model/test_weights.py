@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.model.weights import fetch_weights, load_weights, read_weights, weights_hash
 from similis.values import DataError, UserError
 

@@ -9,7 +9,7 @@ from similis.objective.context import distributed
 from similis.objective.sharding import shard
 from similis.registry import losses
 from similis.training.checkpoint import flatten_state, nest_state, restore_optimiser
-from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
+from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
 from tests.multiprocess.agreement import assert_equal
 from tests.multiprocess.work import batch, divided_several, network, objective
 

@@ -26,8 +26,7 @@ from similis.run.spec import parse_spec
 from similis.training.checkpoint import read_checkpoint, restore, save_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
-from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.schedules import Schedule
+from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, UserError
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50

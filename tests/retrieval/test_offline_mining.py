@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from similis.data.samplers.mined import drawn_positives, mined
+from similis.data.samplers.mined import draw_positives, mined
 from similis.retrieval.offline_mining import Mined, mine_offline
 from similis.values import Embedded, UserError
 
@@ -98,14 +98,14 @@ def test_refusals(embedded):
 def test_drawn_positives_are_all_others_of_the_class_evenly():
     labels = np.array([3, 1, 3, 3, 8, 1, 3])
     numbers = (np.arange(3000) + 0.5) / 3000
-    drawn = np.stack([drawn_positives(labels, np.full(7, u)) for u in numbers])
+    drawn = np.stack([draw_positives(labels, np.full(7, u)) for u in numbers])
     for i, label in enumerate(labels):
         others = [j for j in range(7) if j != i and labels[j] == label]
         found, counts = np.unique(drawn[:, i], return_counts=True)
         assert found.tolist() == (others or [-1])
         assert counts.tolist() == [3000 // max(len(others), 1)] * len(found)
     largest = np.nextafter(1.0, 0.0)
-    assert drawn_positives(labels, np.full(7, largest)).tolist() == [6, 5, 6, 6, -1, 1, 3]
+    assert draw_positives(labels, np.full(7, largest)).tolist() == [6, 5, 6, 6, -1, 1, 3]
 
 
 def test_semi_hard_draws_do_not_depend_on_tiles(embedded):

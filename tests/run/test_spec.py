@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from similis.cli.spec import written_example
+from similis.cli.spec import example_text
 from similis.run.address import address
 from similis.run.spec import RunSpec, parse_spec, read_spec, replace_values, schema
 from similis.values import UserError
@@ -95,6 +95,6 @@ def test_the_schema_refuses_unknown_keys_and_describes_the_known_ones():
 
 
 def test_the_written_example_is_a_specification_of_all_defaults():
-    values = yaml.safe_load(written_example())
+    values = yaml.safe_load(example_text())
     assert parse_spec(values) == parse_spec({"data": {"source": "photos/"}})
     assert set(values) == set(RunSpec.model_fields)

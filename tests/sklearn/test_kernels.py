@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from similis.sklearn import MetricLearner
-from similis.sklearn.matrix import squared_distances
+from similis.sklearn.problem import squared_distances
 
 
 def xor(rows: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -10,9 +10,17 @@ import torch
 
 from similis.sklearn.features import Features, check_kernel, kernel_features
 from similis.sklearn.margins import constraints, hinge, lmnn, pair_hinges, target_neighbours, tuple_problem
-from similis.sklearn.matrix import Penalty, covariance, factor, psd_projection, squared_distances, whitening
 from similis.sklearn.neighbours import mcml, nca
-from similis.sklearn.problem import Problem, group_rows
+from similis.sklearn.problem import (
+    Penalty,
+    Problem,
+    covariance,
+    factor,
+    group_rows,
+    psd_projection,
+    squared_distances,
+    whitening,
+)
 from similis.sklearn.solvers import minimise_lbfgs, minimise_on_cone
 from similis.values import UserError
 from tests.sklearn.worked import LABELS, MAP, ROWS, blobs

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from similis.sklearn import MetricLearner
-from similis.sklearn.matrix import squared_distances
+from similis.sklearn.problem import squared_distances
 from similis.sklearn.solvers import row_batches
 from similis.values import UserError
 from tests.sklearn.worked import blobs

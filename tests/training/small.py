@@ -7,8 +7,7 @@ from torch import nn
 
 from similis.objective.loss import loss
 from similis.training.loop import Task
-from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.schedules import Schedule
+from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch
 
 CLASSES, FEATURES, DIM, BATCH, STEPS = 4, 6, 5, 8, 5

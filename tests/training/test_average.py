@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from similis.training.average import MovingAverage
+from similis.training.optimisers import MovingAverage
 
 
 def test_average_and_counters():

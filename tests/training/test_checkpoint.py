@@ -7,7 +7,6 @@ import torch
 
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import WithMemory
-from similis.training.average import MovingAverage
 from similis.training.checkpoint import (
     Checkpoint,
     last_checkpoint,
@@ -17,6 +16,7 @@ from similis.training.checkpoint import (
     save_checkpoint,
 )
 from similis.training.loop import Progress, train
+from similis.training.optimisers import MovingAverage
 from similis.training.tensors import save_tensors
 from similis.values import DataError
 from tests.training.small import DIM, batches, task

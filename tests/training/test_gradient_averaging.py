@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 
-from similis.training.gradient_averaging import average_gradients, check_batch_norm, count_global_rows
-from similis.values import UserError
+from similis.training.data_parallel import average_gradients, count_global_rows
 
 
 class Two:
@@ -36,11 +34,3 @@ def test_gradients_that_exist_are_averaged():
 def test_rows_of_all():
     assert count_global_rows(5, None) == 5
     assert count_global_rows(5, Two()) == 11
-
-
-def test_batch_norm_in_training_is_refused():
-    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    check_batch_norm(model, None)
-    with pytest.raises(UserError, match="batch statistics of 1"):
-        check_batch_norm(model, Two())
-    check_batch_norm(model.eval(), Two())

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from similis.objective.loss import loss
-from similis.training.gradient_cache import cached_backward, check_independent
+from similis.training.gradient_cache import cached_backward, check_batch_norm
 from similis.training.randomness import use_seed
 from similis.values import UserError
 from tests.training.small import FEATURES, Perceptron, batches
@@ -49,8 +49,10 @@ def test_small_batches_accumulated_are_something_else():
     assert not torch.allclose(naive, model.head.weight.grad, rtol=1e-2)
 
 
-def test_trained_batch_norm_is_refused():
+@pytest.mark.parametrize("shared", [{"world": 2}, {"chunk": 4}])
+def test_trained_batch_norm_is_refused(shared):
     model = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4))
-    with pytest.raises(UserError, match="batch norm in training"):
-        check_independent(model)
-    check_independent(model.eval())
+    check_batch_norm(model)
+    with pytest.raises(UserError, match="batch statistics of 1"):
+        check_batch_norm(model, **shared)
+    check_batch_norm(model.eval(), **shared)

@@ -7,8 +7,8 @@ import torch
 
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import WithMemory
-from similis.training.average import MovingAverage
 from similis.training.loop import Progress, train, train_step
+from similis.training.optimisers import MovingAverage
 from tests.training.small import BATCH, DIM, STEPS, batches, task
 
 

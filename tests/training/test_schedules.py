@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from similis.training.schedules import Schedule
+from similis.training.optimisers import Schedule
 from similis.values import UserError
 
 

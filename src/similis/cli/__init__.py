@@ -19,10 +19,10 @@ from similis.values import SimilisError, UserError
 # Words of the verb -> file and function. "losses" is also a group: alone it calls its own function.
 VERBS = {
     "losses": "losses:losses",
-    "losses show": "losses_show:show",
-    "losses draw": "losses_draw:draw",
+    "losses show": "losses:show",
+    "losses draw": "losses:draw",
     "metric": "metric:metric",
-    "miners": "miners:miners",
+    "miners": "losses:miners",
     "data show": "data:show",
     "data check": "data:check",
     "data pack": "data:pack",

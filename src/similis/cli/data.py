@@ -18,12 +18,13 @@ AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts
 def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False) -> None:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
     from similis.cli.screen import console, show_table
-    from similis.data.catalogue import known, told
+    from similis.data.catalogue import describe_counts, known
     from similis.data.open_data import open_data
 
     if not source:
         rows = [
-            (e.name, "; ".join(f"{k} {told(v)}" for k, v in e.counts.items()) or "as asked", e.summary) for e in known
+            (e.name, "; ".join(f"{k} {describe_counts(v)}" for k, v in e.counts.items()) or "as asked", e.summary)
+            for e in known
         ]
         show_table(f"known data sets ({len(rows)})", ("name", "official counts", "what it is"), rows)
         return
@@ -36,9 +37,9 @@ def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = 
 def show_parts(manifest: Manifest) -> None:
     """A table of the parts with their images and classes."""
     from similis.cli.screen import show_table
-    from similis.data.catalogue import counted
+    from similis.data.catalogue import count_parts
 
-    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in counted(manifest).items()]
+    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in count_parts(manifest).items()]
     show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
 
 
@@ -89,7 +90,7 @@ def pack(
     """Pack a data set into Lance, for quick reads in any order."""
     from similis.cli.screen import console
     from similis.data.open_data import open_data
-    from similis.data.pack import pack as write
+    from similis.data.readers.lance import pack as write
 
     packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
     console().print(f"{out}: {len(packed)} images, fingerprint {packed.fingerprint()}", markup=False)

@@ -1,17 +1,31 @@
-"""``similis losses``: every loss in one table for each family."""
+"""``similis losses [show | draw]`` and ``similis miners``: what the registry knows."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from similis.registry import LossEntry
+    from similis.registry import LossEntry, Preset, Range
 
 FAMILIES = ("pair", "triplet", "proxy", "classification")
 COLUMNS = ("name", "family", "geometry", "input", "needs", "year")
+RELATIONS = {
+    "none": "labels only",
+    "sets": "labels, or a relation matrix read as sets (above 0: positive)",
+    "graded": "labels, or a relation matrix with its grades",
+}
+SAMPLING = {
+    "none": "no sampling of classes",
+    "unbiased": "classes may be sampled; the mean over draws is the loss",
+    "biased": "classes may be sampled; the mean over draws is below the loss",
+}
+Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.")]
 
 
 def losses(*, context: typer.Context) -> None:
@@ -49,3 +63,102 @@ def year(paper: str) -> str:
     """The last year that a reference names."""
     found = re.findall(r"\b(?:19|20)\d\d\b", paper)
     return found[-1] if found else "-"
+
+
+def show(*, name: Name) -> None:
+    """Show formula, paper, forms, defaults, presets and needs of a loss."""
+    from similis.cli.screen import console
+    from similis.registry import losses as registered
+
+    entry = registered.get(name)
+    screen = console()
+    screen.print(f"{entry.name}: {entry.summary}\n", markup=False)
+    screen.print(textwrap.indent(formula(entry), "    ") + "\n", markup=False)
+    for title, text in facts(entry).items():
+        screen.print(f"{title:<12}{text}", markup=False, soft_wrap=True)
+
+
+def facts(entry: LossEntry) -> dict[str, str]:
+    """Title -> text of every fact, in the order shown."""
+    from similis.cli.losses import needs
+
+    return {
+        "paper": entry.paper,
+        "original": f"{entry.network} (network and embedding size)",
+        "family": entry.family,
+        "geometry": entry.geometry,
+        "input": {"raw": "raw vectors", "unit": "any; put on the unit sphere here"}.get(
+            entry.input, "raw or unit vectors"
+        ),
+        "forms": "; ".join(f"{form} ({options(chosen) or 'defaults'})" for form, chosen in entry.forms.items()),
+        "defaults": options(entry.options) or "no options",
+        "presets": "; ".join(preset(key, value) for key, value in entry.presets.items()) or "none",
+        "pair weight": entry.weight,
+        "needs": ", ".join(needs(entry)) or "nothing beside labels",
+        "miner": f"takes {entry.accepts} of a miner" if entry.accepts else "takes no mined tuples",
+        "sampler": f"{entry.sampler} batches",
+        "learns": describe_learned(entry),
+        "relation": RELATIONS[entry.relation],
+        "memory": "may use a cross-batch memory" if entry.memory else "no cross-batch memory",
+        "classes": SAMPLING[entry.class_sampling],
+        "cost": f"time {entry.cost.time}; memory {entry.cost.memory}"
+        + (f", {entry.cost.tuples} with T mined tuples" if entry.cost.tuples else ""),
+        "search": "; ".join(f"{key} {span(value)}" for key, value in entry.space.items()) or "nothing to search",
+    }
+
+
+def formula(entry: LossEntry) -> str:
+    """The mathematics of the docstring, as TeX; its description where a table stands for a formula."""
+    from similis.figures.formula import description_of, formula_of
+
+    return formula_of(entry.function) or description_of(entry.function)
+
+
+def describe_learned(entry: LossEntry) -> str:
+    """What the loss learns and at which rate."""
+    if not entry.learns:
+        return "nothing"
+    return f"{', '.join(entry.learns)} at {entry.lr_multiplier:g} times the learning rate of the network"
+
+
+def options(values: Mapping[str, object]) -> str:
+    """Options as they are written in a call."""
+    return ", ".join(f"{key}={value!r}" for key, value in values.items())
+
+
+def preset(name: str, value: Preset) -> str:
+    """A preset in one line: options, source, and what the run must do."""
+    parts = [options(value.options) or "defaults", f"from {value.source}"]
+    if value.miner:
+        parts.append(f"miner {value.miner}")
+    if value.lr_multiplier is not None:
+        parts.append(f"learning rate x{value.lr_multiplier:g}")
+    return f"{name} ({', '.join(parts)})"
+
+
+def span(value: Range) -> str:
+    """A search range in words."""
+    grid = f" in steps of {value.step:g}" if value.step else ""
+    return f"{value.low:g} to {value.high:g}{grid}{' (log)' if value.log else ''}"
+
+
+def draw(
+    *,
+    name: Name,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture file: png, svg or pdf.")] = Path("forces.png"),
+    form: Annotated[str | None, typer.Option(help="A published form of the loss; the first one if left out.")] = None,
+) -> None:
+    """Draw the forces of a loss on a small batch."""
+    from similis.figures.force_plot import save_forces
+
+    typer.echo(str(save_forces(name, output, form=form)))
+
+
+def miners() -> None:
+    """List the miners and what they return."""
+    from similis.cli.losses import options
+    from similis.cli.screen import show_table
+    from similis.registry import miners as registered
+
+    rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registered]
+    show_table(f"miners ({len(rows)})", ("name", "returns", "options", "what it picks", "paper"), rows)

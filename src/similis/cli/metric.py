@@ -24,7 +24,7 @@ def metric(
 ) -> None:
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
     from similis.cli.screen import console, show_table
-    from similis.data.readers.delimited import read_columns
+    from similis.data.readers.tables import read_columns
     from similis.sklearn import MetricLearner
     from similis.sklearn.report import accuracies, parse_table
 

@@ -22,10 +22,10 @@ def schema() -> None:
 
 def example() -> None:
     """Print a specification with every key, its default and its meaning, to be saved as run.yaml."""
-    typer.echo(written_example(), nl=False)
+    typer.echo(example_text(), nl=False)
 
 
-def written_example() -> str:
+def example_text() -> str:
     """The specification as YAML with comments, from the fields themselves."""
     from similis.run.spec import RunSpec
 

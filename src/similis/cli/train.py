@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.values import UserError
+
 if TYPE_CHECKING:
+    from similis.run.machine import Machine
     from similis.run.result import RunResult
     from similis.run.spec import RunSpec
 
@@ -61,35 +64,56 @@ def train(
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
-    from similis.cli.train_spec import Asked, asked_spec
-    from similis.cli.train_where import Where, run_where
+    from similis.cli.train_spec import asked_keys, asked_spec
     from similis.run.machine import Machine
 
-    where = Where(ranks=ranks, workers=workers, address=address, cpus=cpus, gpus=gpus)
-    where.check()
+    check_place(ranks, workers, address)
     machine = Machine(
-        root=runs,
-        workers=loaders,
-        cache_bytes=int(cache_gb * 2**30),
-        data_root=root,
-        verify=verify,
-        divide_classes=divide_classes,
-        pass_rows=pass_rows,
-    )
-    asked = Asked(
-        loss=loss, epochs=epochs, size=size, dim=dim, backbone=backbone, weights=weights, batch=batch, lr=lr, seed=seed,
-        protocol=protocol, allow_counts=allow_counts or None, settings=tuple(set_ or ()),
+        root=runs, workers=loaders, cache_bytes=int(cache_gb * 2**30), data_root=root, verify=verify,
+        divide_classes=divide_classes, pass_rows=pass_rows,
     )  # fmt: skip
-    spec = asked_spec(source, asked, machine)
+    named = {
+        "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,
+        "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
+        "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
+    }  # fmt: skip
+    spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
     try:
         with Display() as display:
-            result = run_where(spec, machine, where, display)
+            if workers is None:
+                from similis.run.distributed import run_on_ranks
+
+                result = run_on_ranks(spec, machine, display, ranks=ranks, on_line=display.on_line)
+            else:
+                from similis.engine.ray import Share
+                from similis.run.distributed import run_on_ray
+
+                result = run_on_ray(
+                    spec,
+                    machine,
+                    display,
+                    workers=workers,
+                    address=address,
+                    share=Share(cpus, gpus),
+                    on_line=display.on_line,
+                )
     except KeyboardInterrupt:
         console().print("\nstopped; the same command goes on from the last checkpoint", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     report(result)
     if pictures:
         draw(result, machine)
+
+
+def check_place(ranks: int, workers: int | None, address: str | None) -> None:
+    """Refuse contradictions: processes of this machine, or workers of Ray, and an address of Ray only with them."""
+    if ranks < 1 or (workers is not None and workers < 1):
+        wrong = f"--ranks {ranks}" if ranks < 1 else f"--workers {workers}"
+        raise UserError(f"{wrong} given; at least one process has to work")
+    if ranks > 1 and workers is not None:
+        raise UserError("--ranks are processes of this machine and --workers those of Ray; give one of the two")
+    if address is not None and workers is None:
+        raise UserError(f"--address {address} is that of a Ray cluster; say how many --workers it gives")
 
 
 def report(result: RunResult) -> None:
@@ -138,15 +162,14 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
-def draw(result: RunResult, machine: object) -> None:
+def draw(result: RunResult, machine: Machine) -> None:
     """The pictures, unless they are there; without matplotlib, one line says what brings them."""
     from similis.cli.screen import console
     from similis.cli.train_pictures import draw_pictures
-    from similis.run.machine import Machine
     from similis.values import MissingExtraError
 
     try:
-        made = draw_pictures(result, machine if isinstance(machine, Machine) else Machine())
+        made = draw_pictures(result, machine)
     except MissingExtraError as missing:
         console().print(f"no pictures: {missing}", markup=False)
         return

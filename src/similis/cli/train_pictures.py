@@ -24,12 +24,7 @@ PNG_END = b"IEND\xaeB`\x82"
 
 
 def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
-    """Write ``curves.png``, ``sheet.png`` and ``map.png`` as far as the run has what they show; not twice.
-
-    Args:
-        result: a finished run.
-        machine: where known data sets are.
-    """
+    """Write ``curves.png``, ``sheet.png`` and ``map.png`` as far as the run has what they show; not twice."""
     seen = result.facts["preprocessing"] is not None  # ready vectors have nothing to look at
     wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test) and seen, "map.png": bool(result.test)}
     paths = [result.folder / name for name, wish in wanted.items() if wish]

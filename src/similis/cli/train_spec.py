@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,69 +20,33 @@ FILES = (".yaml", ".yml", ".json")
 SCRATCH = ("small_conv",)  # networks without published weights
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What was asked for on the command line; None where nothing was."""
-
-    loss: str | None = None
-    epochs: int | None = None
-    size: int | None = None
-    dim: int | None = None
-    backbone: str | None = None
-    weights: str | None = None
-    batch: int | None = None
-    lr: float | None = None
-    seed: int | None = None
-    protocol: str | None = None
-    allow_counts: bool | None = None
-    settings: tuple[str, ...] = ()
-
-    def keys(self) -> dict[str, Any]:
-        """Dotted keys of the specification with the values asked for."""
-        named: dict[str, Any] = {
-            "objective.loss": self.loss,
-            "training.epochs": self.epochs,
-            "model.image_size": self.size,
-            "model.dim": self.dim,
-            "model.backbone": self.backbone,
-            "model.weights": self.weights,
-            "training.batch_size": self.batch,
-            "training.lr": self.lr,
-            "seed": self.seed,
-            "data.protocol": self.protocol,
-            "data.allow_counts": self.allow_counts,
-        }
-        given = {key: value for key, value in named.items() if value is not None}
-        if self.weights in ("none", "null"):
-            given["model.weights"] = None
-        return given | settings(self.settings)
+def asked_keys(named: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Dotted keys of the specification with the values asked for: named options that are not None, and ``--set``."""
+    given = {key: value for key, value in named.items() if value is not None}
+    if given.get("model.weights") in ("none", "null"):
+        given["model.weights"] = None
+    return given | parse_settings(settings)
 
 
-def asked_spec(source: str, asked: Asked, machine: Machine) -> RunSpec:
+def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     """The specification: a file's with the values asked for, or the defaults for a source of images.
 
     Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
     a network that starts from the seed trains its batch norm, and a batch is one that the training images can make.
-
-    Args:
-        source: a file of a specification, or anything that the data room can open.
-        asked: the options.
-        machine: where known data sets are.
     """
-    keys = asked.keys()
     if Path(source).suffix in FILES:
-        return parse_spec(moved(replace_values(file_values(Path(source)), keys)))
-    values = moved(replace_values({"data": {"source": source}}, keys))
+        return parse_spec(move_loss_options(replace_values(file_values(Path(source)), keys)))
+    values = move_loss_options(replace_values({"data": {"source": source}}, keys))
     model = values.setdefault("model", {})
     if model.get("backbone") in SCRATCH:
         model.setdefault("weights", None)
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)
     spec = parse_spec(values)
-    return fitted(spec, keys, machine) if spec.training.epochs else spec
+    return fit_batch(spec, keys, machine) if spec.training.epochs else spec
 
 
-def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
     source, t, sampler = open_source(spec, machine), spec.training, resolve_sampler(spec)
     labels = source.manifest.labels[source.split.train]
@@ -100,11 +63,11 @@ def fitted(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
     return parse_spec(replace_values(spec.model_dump(mode="json"), changes))
 
 
-def settings(words: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     """``key.path=value`` words as dotted keys; values are read as YAML.
 
     Example:
-        >>> settings(("training.lr=1e-3", "model.weights=null", "objective.nested_sizes=[8, 16]"))
+        >>> parse_settings(("training.lr=1e-3", "model.weights=null", "objective.nested_sizes=[8, 16]"))
         {'training.lr': 0.001, 'model.weights': None, 'objective.nested_sizes': [8, 16]}
     """
     found = {}
@@ -113,13 +76,13 @@ def settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not key.strip():
             raise UserError(f"--set takes key.path=value; given {word!r}, for example --set training.lr=0.001")
         try:
-            found[key.strip()] = number_or(yaml.safe_load(value))
+            found[key.strip()] = parse_number(yaml.safe_load(value))
         except yaml.YAMLError:
             raise UserError(f"the value of --set {word!r} is not YAML; put it in quotes") from None
     return found
 
 
-def number_or(value: Any) -> Any:
+def parse_number(value: Any) -> Any:
     """A text like ``1e-3``, which YAML 1.1 reads as words for want of a dot, as the number it is."""
     try:
         return float(value) if isinstance(value, str) else value
@@ -127,11 +90,11 @@ def number_or(value: Any) -> Any:
         return value
 
 
-def moved(values: Mapping[str, Any]) -> dict[str, Any]:
+def move_loss_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of ``objective`` that are options of its loss, moved to ``objective.options``.
 
     Example:
-        >>> moved({"objective": {"loss": "triplet", "margin": 0.2}})
+        >>> move_loss_options({"objective": {"loss": "triplet", "margin": 0.2}})
         {'objective': {'loss': 'triplet', 'options': {'margin': 0.2}}}
     """
     objective = values.get("objective")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from similis.data.sampling import Ints
 
 
-class Groups(NamedTuple):
+class LabelGroups(NamedTuple):
     """Class number of each row (N,), rows grouped by class (N,), where each class begins (C,), its size (C,)."""
 
     numbers: Ints
@@ -32,12 +32,7 @@ def allot(sizes: Ints, each: int, batches: int, places: int, generator: np.rando
     Where there are fewer places than classes, chance decides and not size: a preference for large classes
     would show more images in one epoch, and the small classes in none.
 
-    Args:
-        sizes: (C,) images of each class, all positive.
-        each: images shown by one place.
-        batches: number of batches, the most places of one class.
-        places: number of places in all, at most C * batches.
-        generator: breaks ties.
+    Ties are broken by the generator; ``places`` is at most C * batches, and all sizes are positive.
     """
     given = np.zeros(len(sizes), dtype=np.int64)
     full = np.minimum(sizes // each, batches)
@@ -100,16 +95,10 @@ def trade_keys(both: Ints, generator: np.random.Generator) -> NDArray[np.float64
     return keys
 
 
-def deal(classes: Ints, groups: Groups, each: int, generator: np.random.Generator) -> Ints:
+def deal(classes: Ints, groups: LabelGroups, each: int, generator: np.random.Generator) -> Ints:
     """Rows (places, each): every place of a class takes the next ``each`` cards of its shuffled, endless deck.
 
     A window of K cards of a cyclic deck of n >= K cards holds no card twice; with n < K it holds all.
-
-    Args:
-        classes: (places,) class of every place, in the order of the epoch.
-        groups: the rows of each class.
-        each: K.
-        generator: shuffles the decks.
     """
     owner = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
     decks = groups.members[np.lexsort((generator.random(len(owner)), owner))]
@@ -128,8 +117,8 @@ def occurrence(classes: Ints) -> Ints:
     return before
 
 
-def grouped(labels: Ints) -> Groups:
+def group_by_label(labels: Ints) -> LabelGroups:
     """Rows by class, classes in the order of their ids."""
     _, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     members = np.argsort(numbers, kind="stable")
-    return Groups(numbers.astype(np.int64), members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))
+    return LabelGroups(numbers.astype(np.int64), members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))

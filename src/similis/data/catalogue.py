@@ -37,9 +37,7 @@ Opener = Callable[..., Manifest]
 def register_dataset(*, paper: str, counts: dict[str, Counts]) -> Callable[[Opener], Opener]:
     """Register the decorated function as a known data set under its own name.
 
-    Args:
-        paper: authors, title, venue, year.
-        counts: official counts by part; empty for generated data.
+    ``counts`` are the official ones by part, empty for generated data; ``paper`` is authors, title, venue, year.
     """
 
     def register(function: Opener) -> Opener:
@@ -68,17 +66,21 @@ def archive_copy(name: str, root: str | None) -> Manifest | None:
     return read_archive(str(archive), table=str(table)) if archive.is_file() and table.is_file() else None
 
 
-def first_folder(name: str, root: str | None, marker: str, folders: tuple[str, ...]) -> Path:
+def find_folder(name: str, root: str | None, marker: str, folders: tuple[str, ...]) -> Path:
     """The folder of an original layout: the first candidate that holds the marker file."""
-    place = place_of(root)
     for folder in folders:
-        if (place / folder / marker).exists():
-            return place / folder
-    tried = ", ".join(f"{folder}/{marker}" for folder in folders)
-    raise DataError(f"{name} is not in {str(place)!r}: neither {name}.zip with {name}.tsv nor {tried}")
+        if (place_of(root) / folder / marker).exists():
+            return place_of(root) / folder
+    raise absent(name, root, *(f"{folder}/{marker}" for folder in folders))
 
 
-def counted(manifest: Manifest) -> dict[str, Counts]:
+def absent(name: str, root: str | None, *files: str) -> DataError:
+    """The error about a data set of which none of these files, and no archive, is in the folder of the data sets."""
+    wanted = ", ".join([f"{name}.zip with {name}.tsv", *files])
+    return DataError(f"{name} is not in {str(place_of(root))!r}; put one of these there: {wanted}")
+
+
+def count_parts(manifest: Manifest) -> dict[str, Counts]:
     """Images and classes of every part of a manifest."""
     labels = manifest.values("label")
     parts = manifest.values("split") if manifest.has("split") else ["all"] * len(labels)
@@ -90,11 +92,11 @@ def counted(manifest: Manifest) -> dict[str, Counts]:
 
 def check_counts(name: str, manifest: Manifest, expected: dict[str, Counts]) -> None:
     """Raise a DataError that names expected and found counts, if they differ."""
-    found = counted(manifest)
+    found = count_parts(manifest)
     if not expected or found == expected:
         return
     lines = [
-        f"{part}: expected {told(expected.get(part))}, found {told(found.get(part))}"
+        f"{part}: expected {describe_counts(expected.get(part))}, found {describe_counts(found.get(part))}"
         for part in sorted({*expected, *found}, reverse=True)
         if expected.get(part) != found.get(part)
     ]
@@ -104,6 +106,6 @@ def check_counts(name: str, manifest: Manifest, expected: dict[str, Counts]) -> 
     )
 
 
-def told(counts: Counts | None) -> str:
+def describe_counts(counts: Counts | None) -> str:
     """Counts in words."""
     return "nothing" if counts is None else f"{counts.images} images of {counts.classes} classes"

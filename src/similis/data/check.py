@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
-from similis.data.catalogue import counted
+from similis.data.catalogue import count_parts
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
 from similis.data.readers.folder import ENDINGS
@@ -80,7 +80,7 @@ def one_class(manifest: Manifest) -> list[Finding]:
     """Parts whose images are all of one class: nothing can be learned from them, and every answer is right."""
     parts = manifest.values("split") if manifest.has("split") else ["all"] * len(manifest)
     found = []
-    for part, counts in counted(manifest).items():
+    for part, counts in count_parts(manifest).items():
         if counts.classes == 1:
             rows = tuple(row for row, held in enumerate(parts) if held == part)
             whose = "" if part == "all" else f" of the part {part!r}"

@@ -66,11 +66,7 @@ def known_digests(
 ) -> dict[str, str]:
     """The hash of every name: from the cache where the version is the one that was hashed, else computed and kept.
 
-    Args:
-        place: the folder, archive or table that the names belong to.
-        versions: name -> version of the file that holds it.
-        compute: gives the hashes of these names from their bytes.
-        verify: compute every hash anew.
+    ``place`` is the folder, archive or table that the names belong to; ``verify`` computes every hash anew.
     """
     file = cache_file(place)
     kept = {} if verify else read_cache(file)
@@ -131,11 +127,7 @@ def write_cache(file: Path, entries: Mapping[str, list[str]]) -> None:
 def for_each(function: Callable[[str], T], names: Sequence[str], where: str, *, threads: int = THREADS) -> dict[str, T]:
     """What a function makes of every name, in threads; one DataError counts the names on which it fails.
 
-    Args:
-        function: reads one image; raises OSError or ValueError.
-        names: relative paths.
-        where: the data set, for the message.
-        threads: at most so many at once.
+    The function reads one image and raises OSError or ValueError; ``where`` names the data set in the message.
     """
 
     def attempt(part: Sequence[str]) -> list[tuple[T | None, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
 from similis.data.manifest import Manifest
+from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
-from similis.data.zip_source import ZipSource
 from similis.values import DataError, Preprocessing, UserError
 
 
@@ -25,28 +25,6 @@ class Request(NamedTuple):
     policy: str
     seed: int
     epoch: int
-
-
-class Data(Protocol):
-    """What can be loaded: images, or ready feature vectors."""
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels (N,)."""
-        ...
-
-    @property
-    def forkable(self) -> bool:
-        """Whether worker processes may be forked."""
-        ...
-
-    def fetch(self, request: Request) -> Tensor:
-        """The batch as it travels between processes."""
-        ...
-
-    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
-        """The batch as the model wants it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +51,14 @@ class ImageData:
         batch = np.empty((len(request.rows), size, size, 3), dtype=np.uint8)
         for place, row in enumerate(request.rows.tolist()):
             draws = draws_of(request.seed, request.epoch, int(self.ids[row])) if policy.crop != "centre" else ()
-            batch[place] = augment(self.prepared(row, policy.keep), policy, self.preprocessing, draws)
+            batch[place] = augment(self.read_image(row, policy.keep), policy, self.preprocessing, draws)
         return torch.from_numpy(batch)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""
         return normalise(raw, self.preprocessing, channels_last=channels_last)
 
-    def prepared(self, row: int, keep: float) -> Pixels:
+    def read_image(self, row: int, keep: float) -> Pixels:
         """The decoded and resized image of a row, from the cache if it is there."""
         cache = self.caches.get(keep)
         found = cache.get(row) if cache else None
@@ -121,6 +99,9 @@ class FeatureData:
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:  # noqa: ARG002
         """The vectors as they are."""
         return raw
+
+
+Data = ImageData | FeatureData  # what can be loaded
 
 
 def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from similis.data.content import digest_of
 from similis.data.sources import Source
-from similis.data.table import Columns, arrow
+from similis.data.table import Columns, to_arrow
 from similis.values import DataError, UserError
 
 # What makes two manifests the same data; places on a machine are not among them.
@@ -135,14 +135,14 @@ class Manifest:
             verify: read every file again.
         """
         if self.source is not None:
-            return self.replaced(
+            return self.with_columns(
                 {"content": self.source.digests(self.values("id"), self.values("path"), verify=verify)}
             )
         if not self.has("bytes"):
             return self  # ready vectors, which the fingerprint covers themselves
-        return self.replaced({"content": [digest_of(self.read_bytes(row)) for row in range(len(self))]})
+        return self.with_columns({"content": [digest_of(self.read_bytes(row)) for row in range(len(self))]})
 
-    def replaced(self, columns: Columns) -> Manifest:
+    def with_columns(self, columns: Columns) -> Manifest:
         """The same manifest with these columns in place of its own, or beside them."""
         table = self.table
         for name, values in columns.items():
@@ -170,7 +170,7 @@ class Manifest:
 
 
 def from_columns(name: str, columns: Columns, source: Source | None = None) -> Manifest:
-    """A manifest from columns under the manifest's own names (see :func:`similis.data.table.standard`).
+    """A manifest from columns under the manifest's own names (see :func:`similis.data.table.standardise_columns`).
 
     Example:
         >>> m = from_columns("two", {"label": [0, 1], "class_name": ["cat", "dog"], "bytes": [b"x", b"yz"]})
@@ -179,4 +179,4 @@ def from_columns(name: str, columns: Columns, source: Source | None = None) -> M
     """
     if not len(columns["label"]):
         raise DataError(f"data set {name!r} holds no image; check the path and the file endings")
-    return Manifest(name, arrow(columns), source)
+    return Manifest(name, to_arrow(columns), source)

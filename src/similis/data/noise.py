@@ -44,4 +44,4 @@ def with_wrong_labels(manifest: Manifest, rows: Tensor, share: float, *, seed: i
     steps = generator.integers(1, max(2, len(classes)), len(chosen))  # 1 to C - 1 places on: never its own class
     labels[chosen] = classes[(np.searchsorted(classes, labels[chosen]) + steps) % len(classes)]
     names = manifest.classes(torch.arange(len(manifest)))
-    return manifest.replaced({"label": labels.tolist(), "class_name": [names[label] for label in labels.tolist()]})
+    return manifest.with_columns({"label": labels.tolist(), "class_name": [names[label] for label in labels.tolist()]})

@@ -1,4 +1,4 @@
-"""One door to all data: a path, a URL or the name of a known data set becomes a manifest."""
+"""Open any data: a path, a URL or the name of a known data set becomes a manifest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import inspect
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from similis.data.catalogue import check_counts, known
+from similis.data.catalogue import archive_copy, check_counts, known
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import read_archive
-from similis.data.readers.delimited import read_delimited
 from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.lance import read_lance
-from similis.data.readers.parquet import read_parquet
+from similis.data.readers.tables import read_delimited, read_parquet
 from similis.data.sources import is_url
 from similis.registry import unknown
 from similis.values import DataError, UserError
@@ -89,7 +88,9 @@ def open_known(name: str, query: str, root: str | None, allow_counts: bool) -> M
         if not value.lstrip("-").isdecimal():
             raise UserError(f"option {key} of {name} is a whole number; given {value!r}")
         options[key] = int(value)
-    manifest: Manifest = entry.function(root=root, **options) if "root" in takes else entry.function(**options)
+    manifest: Manifest = (
+        (archive_copy(name, root) or entry.function(root=root)) if "root" in takes else entry.function(**options)
+    )
     if not allow_counts:
         check_counts(name, manifest, entry.counts)
     return manifest

@@ -42,7 +42,7 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
-def joined(root: str, path: str) -> str:
+def join_path(root: str, path: str) -> str:
     """The place of a relative path below a root folder or URL."""
     return f"{root.rstrip('/')}/{path}" if is_url(root) else str(Path(root) / path)
 
@@ -122,7 +122,7 @@ class FolderSource:
 
     def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
         """The file's bytes."""
-        place = joined(self.root, path)
+        place = join_path(self.root, path)
         try:
             with open_binary(place) as file:
                 return bytes(file.read())
@@ -136,7 +136,7 @@ class FolderSource:
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
         """The hash of every file; a file that is missing is an error that says how many are."""
         names = list(dict.fromkeys(paths))
-        versions = for_each(lambda path: image_version(joined(self.root, path)), names, self.root)
+        versions = for_each(lambda path: image_version(join_path(self.root, path)), names, self.root)
         found = known_digests(self.root, versions, self._compute, verify=verify)
         return [found[path] for path in paths]
 

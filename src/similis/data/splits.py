@@ -8,15 +8,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.data.random_draws import generator_of
+from similis.data.sampling import Ints, shuffle
 from similis.values import DataError, UserError
 
 Protocol = Literal["default", "fixed-validation", "cross-validation"]
-Ints = NDArray[np.int64]
 PROTOCOLS: tuple[str, ...] = ("default", "fixed-validation", "cross-validation")
 _TEST_STREAM, _VALIDATION_STREAM = 1, 2  # separate draws: the test classes do not move with the protocol
 
@@ -69,7 +68,7 @@ def split_data(
     labels = manifest.labels.numpy()
     if len(np.unique(labels)) < 2:
         raise DataError(f"all images of {manifest.name!r} are of one class; a metric needs two: add images of others")
-    train, test = tested_classes(manifest, labels, seed, test_share)
+    train, test = find_test_classes(manifest, labels, seed, test_share)
     validation = validation_classes(train, protocol, seed=seed, share=validation_share, folds=folds, fold=fold)
     rest = np.setdiff1d(train, validation)
     if not len(rest):
@@ -82,27 +81,7 @@ def split_data(
     return Split(name, parts[0], parts[1], parts[2], fingerprint(manifest, parts))
 
 
-def cross_validation(manifest: Manifest, *, folds: int = 10, seed: int = 0, test_share: float = 0.5) -> list[Split]:
-    """All folds over the training classes: every training class validates exactly once.
-
-    Args:
-        manifest: what to divide.
-        folds: number of folds.
-        seed: of the draws.
-        test_share: see :func:`split_data`.
-
-    Example:
-        >>> from similis.data.open_data import open_data
-        >>> [len(s.validation) for s in cross_validation(open_data("synthetic?classes=8&images=1&size=8"), folds=4)]
-        [1, 1, 1, 1]
-    """
-    return [
-        split_data(manifest, protocol="cross-validation", seed=seed, folds=folds, fold=fold, test_share=test_share)
-        for fold in range(folds)
-    ]
-
-
-def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) -> tuple[Ints, Ints]:
+def find_test_classes(manifest: Manifest, labels: Ints, seed: int, share: float) -> tuple[Ints, Ints]:
     """Training and test classes: official if stated, otherwise drawn."""
     if manifest.has("split"):
         is_test = np.array([part == "test" for part in manifest.values("split")])
@@ -116,7 +95,7 @@ def tested_classes(manifest: Manifest, labels: Ints, seed: int, share: float) ->
         return train, test
     if not 0.0 <= share < 1.0:
         raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
-    classes = shuffle(np.unique(labels), seed, _TEST_STREAM)
+    classes = shuffle(np.unique(labels), generator_of(seed, _TEST_STREAM))
     number = round(share * len(classes)) if share else 0
     number = min(max(number, 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
@@ -135,7 +114,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
         raise UserError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     if protocol == "default":
         return train[:0]
-    order = shuffle(train, seed, _VALIDATION_STREAM)
+    order = shuffle(train, generator_of(seed, _VALIDATION_STREAM))
     if protocol == "fixed-validation":
         if not 0.0 < share < 1.0:
             raise UserError(f"validation_share lies between 0 and 1; given {share}")
@@ -146,12 +125,6 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
             f"{len(train)} training classes allow 2 to {len(train)} folds, fold 0 to folds - 1; given {folds}, {fold}"
         )
     return np.sort(np.array_split(order, folds)[fold])
-
-
-def shuffle(classes: Ints, seed: int, stream: int) -> Ints:
-    """Classes in a random order that depends on seed and stream only."""
-    order = np.argsort(generator_of(seed, stream).random(len(classes)), kind="stable")
-    return np.asarray(classes[order])
 
 
 def fingerprint(manifest: Manifest, parts: list[Tensor]) -> str:

@@ -26,17 +26,13 @@ ROLES = ("query", "gallery", "both")
 Columns = Mapping[str, Sequence[Any]]
 
 
-def standard(columns: Columns, where: str) -> dict[str, list[Any]]:
+def standardise_columns(columns: Columns, where: str) -> dict[str, list[Any]]:
     """Columns under the manifest's names, with labels 0-based and contiguous.
 
     Labels follow the order of the class ids (as numbers where they are numbers, as text otherwise).
 
-    Args:
-        columns: column name -> values, all of one length.
-        where: the file they come from, for messages.
-
     Example:
-        >>> standard({"file": ["a.png", "b.png"], "class_id": ["7", "3"]}, "t.csv")["label"]
+        >>> standardise_columns({"file": ["a.png", "b.png"], "class_id": ["7", "3"]}, "t.csv")["label"]
         [1, 0]
     """
     found = {}
@@ -58,7 +54,7 @@ def standard(columns: Columns, where: str) -> dict[str, list[Any]]:
     odd = [value for value in found.get("bytes", ()) if not isinstance(value, bytes)]
     if odd:
         raise DataError(f"{where!r}: column 'bytes' holds {type(odd[0]).__name__}; want the bytes of an image file")
-    found["label"] = numbered(classes)
+    found["label"] = number_classes(classes)
     named = found.get("class_name", classes)
     found["class_name"] = [str(own if is_missing(name) else name) for name, own in zip(named, classes, strict=True)]
     if "path" in found:
@@ -89,17 +85,17 @@ def check_columns(names: Sequence[str], where: str) -> None:
         raise DataError(f"{where!r}: columns {', '.join(map(repr, twice))} occur more than once; rename or remove one")
 
 
-def numbered(classes: Sequence[Any]) -> list[int]:
+def number_classes(classes: Sequence[Any]) -> list[int]:
     """Class ids as labels 0, 1, ... in the order of the ids."""
     try:
-        values: list[Any] = [whole(value) for value in classes]
+        values: list[Any] = [to_integer(value) for value in classes]
     except (TypeError, ValueError):
         values = [str(value) for value in classes]
     order = {value: label for label, value in enumerate(sorted(set(values)))}
     return [order[value] for value in values]
 
 
-def whole(value: Any) -> int:
+def to_integer(value: Any) -> int:
     """A class id as a whole number; a ValueError where it is none."""
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(value)
@@ -116,7 +112,7 @@ def check_words(values: Sequence[Any] | None, name: str, allowed: tuple[str, ...
         )
 
 
-def arrow(columns: Columns) -> Any:
+def to_arrow(columns: Columns) -> Any:
     """An Arrow table in the manifest's schema; ids are row numbers unless given."""
     pa = import_extra("pyarrow")
     rows = len(columns["label"])
@@ -130,12 +126,12 @@ def arrow(columns: Columns) -> Any:
     for name, kind in types.items():
         if name in filled:
             try:
-                arrays[name] = pa.array(text(filled[name]) if kind == pa.string() else filled[name], kind)
+                arrays[name] = pa.array(to_text(filled[name]) if kind == pa.string() else filled[name], kind)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise DataError(f"column {name!r} cannot be read as {kind}: {error}") from error
     return pa.table(arrays)
 
 
-def text(values: Sequence[Any]) -> list[str | None]:
+def to_text(values: Sequence[Any]) -> list[str | None]:
     """Values as text; what is missing stays missing."""
     return [None if value is None else str(value) for value in values]

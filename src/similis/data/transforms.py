@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from similis.data.images import Interpolation, Pixels, mapped, resize
+from similis.data.images import Interpolation, Pixels, apply_affine, resize
 from similis.data.random_draws import generator_of
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
@@ -26,13 +26,13 @@ class Policy:
 
     Attributes:
         name: its name in specs.
-        crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``turned``
+        crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``turn_square``
             (the central square, turned, scaled and shifted a little), ``centre``.
         flip: mirror half of the images.
         keep: short side kept for the crop, as a multiple of ``Preprocessing.resize``; 1 is exact.
         scale: range of the area of a ``resized`` crop, as a share of the image.
         ratio: range of its width to height.
-        turn: largest angle of a ``turned`` image, in degrees, to either side.
+        turn: largest angle of a ``turn_square`` image, in degrees, to either side.
         zoom: largest factor by which it grows or shrinks.
         shift: largest move along each axis, as a share of the side.
     """
@@ -84,14 +84,7 @@ def draws_of(seed: int, epoch: int, image: int) -> list[float]:
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:
-    """Crop and flip a prepared image, (H, W, 3) -> (S, S, 3), uint8.
-
-    Args:
-        pixels: what :func:`similis.data.images.prepare` gave with the policy's ``keep``.
-        policy: what to do.
-        preprocessing: S and the filter.
-        draws: numbers of :func:`draws_of`; not used by ``centre``.
-    """
+    """Crop and flip a prepared image, (H, W, 3) -> (S, S, 3), uint8."""
     size = preprocessing.size
     height, width = pixels.shape[:2]
     if policy.crop == "resized":
@@ -105,11 +98,11 @@ def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws:
         top, left = (place(draws[1], down), place(draws[2], right)) if random else (round(down / 2), round(right / 2))
         part = pixels[top : top + size, left : left + size]
         if policy.crop == "turned":
-            part = turned(part, policy, preprocessing.interpolation, draws)
+            part = turn_square(part, policy, preprocessing.interpolation, draws)
     return part[:, ::-1] if policy.flip and draws[0] < 0.5 else part
 
 
-def turned(pixels: Pixels, policy: Policy, interpolation: Interpolation, draws: Sequence[float]) -> Pixels:
+def turn_square(pixels: Pixels, policy: Policy, interpolation: Interpolation, draws: Sequence[float]) -> Pixels:
     """A square image turned about its centre, scaled and shifted; what comes into view has the border's mean colour."""
     side = len(pixels)
     angle, zoom, across, down = (2.0 * draw - 1.0 for draw in draws[1:5])
@@ -121,7 +114,7 @@ def turned(pixels: Pixels, policy: Policy, interpolation: Interpolation, draws: 
     from_y = middle - down * policy.shift * side - sin * middle - cos * middle
     border = np.concatenate((pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
     ground = tuple(round(float(value)) for value in border.mean(0))
-    return mapped(pixels, (cos, -sin, from_x, sin, cos, from_y), ground, interpolation)
+    return apply_affine(pixels, (cos, -sin, from_x, sin, cos, from_y), ground, interpolation)
 
 
 def place(draw: float, room: int) -> int:
@@ -170,22 +163,3 @@ def normalise(pixels: Tensor, preprocessing: Preprocessing, *, channels_last: bo
     mean, std = (torch.tensor(part).repeat(width) for part in (preprocessing.mean, preprocessing.std))
     values = values.sub_(mean).div_(std).view(batch, height, width, 3).permute(0, 3, 1, 2)
     return values.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-
-
-def at_scales(preprocessing: Preprocessing, scales: Sequence[float]) -> tuple[Preprocessing, ...]:
-    """The preprocessing at several sizes, for embeddings that are averaged over scales.
-
-    Sizes are rounded to multiples of 32 pixels, the total stride of most networks.
-
-    Example:
-        >>> [p.size for p in at_scales(Preprocessing(), (0.7, 1.0, 1.4))]
-        [160, 224, 320]
-    """
-    if not scales or min(scales) <= 0:
-        raise UserError(f"scales are positive numbers, at least one; given {tuple(scales)}")
-    scaled = []
-    for scale in scales:
-        size = preprocessing.size if scale == 1.0 else max(32, 32 * round(preprocessing.size * scale / 32))
-        resize = round(preprocessing.resize * size / preprocessing.size)
-        scaled.append(replace(preprocessing, size=size, resize=resize))
-    return tuple(scaled)

@@ -23,9 +23,6 @@ def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
     The sign of a direction is free; here the coordinate farthest from 0 is positive, so that a map is always the same.
 
-    Args:
-        vectors: (N, D).
-
     Example:
         >>> plane, share = principal_plane(torch.tensor([[0.0, 1.0], [1.0, 1.0], [5.0, 1.0]]))
         >>> plane[:, 0].tolist(), share.tolist()
@@ -43,14 +40,7 @@ def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def draw_map(vectors: Tensor, labels: Tensor, *, names: Mapping[int, str] | None = None, title: str = "") -> Figure:
-    """Points of all images; up to twelve classes, spread evenly over the labels, are coloured and named.
-
-    Args:
-        vectors: (N, D).
-        labels: (N,).
-        names: of the classes, by label.
-        title: above the map.
-    """
+    """Points of all images; up to twelve classes, spread evenly over the labels, are coloured and named."""
     plane, share = principal_plane(vectors)
     words = [f"{100 * part:.0f} % of the variance" for part in share.tolist()]
     figure = new_figure(8.2, 6.2)

@@ -53,11 +53,7 @@ def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
 def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title: str = "") -> Figure:
     """Loss above, R@1 below, both over epochs.
 
-    Args:
-        curves: one for each stage, see :func:`read_curves`.
-        chosen: the epoch that was chosen; marked.
-        measured_on: the classes that the recall is of, in words.
-        title: above the picture.
+    ``chosen`` is the epoch that is marked; ``measured_on`` says in words which classes the recall is of.
     """
     if not curves:
         raise DataError("the metrics hold no step; curves need at least one")

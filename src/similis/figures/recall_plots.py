@@ -48,13 +48,7 @@ def draw_recall_by_loss(rows: Sequence[tuple[str, float, float, float, Sequence[
 
 
 def draw_recall_lines(lines: Mapping[str, Mapping[str, float]], title: str, axis: str) -> Figure:
-    """A line for each loss over embedding sizes or networks.
-
-    Args:
-        lines: loss -> (size or network -> mean in per cent).
-        title: of the figure.
-        axis: what the places are.
-    """
+    """A line for each loss over embedding sizes or networks; ``lines`` is loss -> (size or network -> per cent)."""
     places = list(dict.fromkeys(place for line in lines.values() for place in line))
     figure, axes = new_axes(title, axis, RECALL)
     for number, (name, line) in enumerate(lines.items()):
@@ -64,12 +58,7 @@ def draw_recall_lines(lines: Mapping[str, Mapping[str, float]], title: str, axis
 
 
 def draw_learning_curves(curves: Mapping[str, Sequence[float]], title: str) -> Figure:
-    """Validation R@1 after every epoch, mean over seeds.
-
-    Args:
-        curves: loss -> per cent after epoch 1, 2, ...
-        title: of the figure.
-    """
+    """Validation R@1 after every epoch, mean over seeds; ``curves`` is loss -> per cent after each epoch."""
     figure, axes = new_axes(title, "epoch", "R@1 on the validation classes, %")
     for number, (name, values) in enumerate(curves.items()):
         draw_line(axes, number, name, range(1, len(values) + 1), values)
@@ -78,12 +67,7 @@ def draw_learning_curves(curves: Mapping[str, Sequence[float]], title: str) -> F
 
 
 def draw_cost(rows: Sequence[tuple[str, float, float]], title: str) -> Figure:
-    """Recall against the time of a run.
-
-    Args:
-        rows: name, seconds, per cent.
-        title: of the figure.
-    """
+    """Recall against the time of a run; ``rows`` are name, seconds, per cent."""
     figure, axes = new_axes(title, "seconds of training steps, one run", RECALL)
     for number, (name, seconds, recall) in enumerate(rows):
         draw_line(axes, number, name, [seconds], [recall])

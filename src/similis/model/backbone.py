@@ -114,7 +114,7 @@ def load_into(net: Backbone, setting: Setting, *, url: str | None, droppable: tu
     net.loaded = load_weights(net, tensors, origin=origin, droppable=droppable)
 
 
-def checked_size(size: int | None, default: int, least: int) -> int:
+def resolve_image_size(size: int | None, default: int, least: int) -> int:
     """The image size, refused below what the network's strides need."""
     if size is not None and size < least:
         raise UserError(f"image_size is {size}; this backbone needs at least {least} pixels")

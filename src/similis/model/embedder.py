@@ -1,15 +1,16 @@
-"""The model: backbone, pooling, optional layer norm, linear head, optional l2 normalisation."""
+"""From images to embeddings: backbone, pooling, head, normalisation; and how one is built from names."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from similis.model.backbone import Backbone
-from similis.model.initial import initialised
-from similis.model.pooling import Pooling
+from similis.model.backbone import Backbone, Setting, build_backbone
+from similis.model.pooling import POOLINGS, Pooling
+from similis.model.weights import build_initialised, generator_of
+from similis.registry import unknown
 from similis.sphere import unit, widen
-from similis.values import Preprocessing, UserError
+from similis.values import Options, Preprocessing, UserError
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -27,7 +28,7 @@ class Embedder(nn.Module):
         generator: where the head's start comes from.
 
     Example:
-        >>> from similis.model.build import build_embedder
+        >>> from similis.model.embedder import build_embedder
         >>> model = build_embedder(backbone="small_conv", dim=64)
         >>> model(torch.rand(2, 3, 32, 32)).shape
         torch.Size([2, 64])
@@ -51,7 +52,7 @@ class Embedder(nn.Module):
         self.backbone = backbone
         self.pooling = Pooling(pooling) if backbone.preprocessing is not None else None
         self.norm = nn.LayerNorm(size, elementwise_affine=False) if layer_norm else None
-        self.head = initialised(lambda: nn.Linear(size, dim), generator) if dim else None
+        self.head = build_initialised(lambda: nn.Linear(size, dim), generator) if dim else None
         self.dim = dim or size
         self.normalise = normalise
         self.freeze_batch_norm = freeze_batch_norm
@@ -138,3 +139,58 @@ class Embedder(nn.Module):
     def weights_hash(self) -> str | None:
         """Hash of the weights that the backbone was given; None if it started from the seed."""
         return None if self.backbone.loaded is None else self.backbone.loaded.sha256
+
+
+def build_embedder(
+    *,
+    backbone: str,
+    weights: str | None = None,
+    pooling: str = "gap+gmp",
+    dim: int = 512,
+    layer_norm: bool = False,
+    freeze_batch_norm: bool = False,
+    normalise: bool = True,
+    seed: int = 0,
+    image_size: int | None = None,
+    options: Options | None = None,
+) -> Embedder:
+    """Build the model that these choices describe; the same choices give the same weights.
+
+    Args:
+        backbone: ``small_conv``, ``googlenet``, ``bn_inception``, ``identity``, or any network of timm's,
+            as ``timm:NAME`` or plainly.
+        weights: ``"pretrained"`` for the published ones, the path of a .safetensors or .pth file, or None.
+        pooling: ``gap``, ``gmp``, ``gap+gmp`` or ``gem``.
+        dim: embedding size D; 0 for the pooled features themselves.
+        layer_norm: layer norm without learned scale before the head.
+        freeze_batch_norm: keep the batch norms of pretrained weights as they are.
+        normalise: unit vectors, as the loss declares.
+        seed: of the head, and of the backbone if it has no weights.
+        image_size: side of the square that the network sees; None for the network's own.
+        options: the backbone's own, see its page.
+
+    Shapes: the model maps (B, 3, H, W) -> (B, D).
+
+    When to use: everywhere but in tests of one part.
+
+    Example:
+        >>> model = build_embedder(backbone="small_conv", dim=128, seed=1, options={"width": "wide"})
+        >>> model.dim, model.preprocessing.size
+        (128, 32)
+    """
+    if pooling not in POOLINGS:  # before any weights are fetched
+        raise UserError(unknown("pooling", pooling, POOLINGS))
+    if dim < 0:
+        raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
+    if image_size is not None and image_size < 1:
+        raise UserError(f"image_size is {image_size}; give a number of pixels, or None for the backbone's own")
+    setting = Setting(backbone, weights, image_size, generator_of(seed, "backbone"))
+    return Embedder(
+        build_backbone(setting, options),
+        pooling=pooling,
+        dim=dim,
+        layer_norm=layer_norm,
+        freeze_batch_norm=freeze_batch_norm,
+        normalise=normalise,
+        generator=generator_of(seed, "head"),
+    )

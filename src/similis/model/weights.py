@@ -1,11 +1,11 @@
-"""Weight files: read, loaded with a report of every key, hashed for provenance."""
+"""Weights: drawn from a generator, read from files with a report of every key, hashed for provenance."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.error import URLError
 
 import torch
@@ -13,7 +13,42 @@ from torch import Tensor, nn
 
 from similis.values import DataError, UserError
 
+Net = TypeVar("Net", bound=nn.Module)
 SHOWN_KEYS = 6  # a wrong file disagrees in hundreds of keys; the first few say what kind of file it is
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+
+
+def generator_of(seed: int, part: str) -> torch.Generator:
+    """A generator of its own for each part, so that a head starts alike on every backbone.
+
+    Example:
+        >>> generator_of(1, "head").initial_seed() == generator_of(1, "backbone").initial_seed()
+        False
+    """
+    number = int.from_bytes(hashlib.sha256(f"{seed}/{part}".encode()).digest()[:8], "big")
+    return torch.Generator().manual_seed(number >> 1)  # 63 bits: manual_seed takes a signed number
+
+
+def build_initialised(make: Callable[[], Net], generator: torch.Generator) -> Net:
+    """The network that ``make`` builds, its weights drawn from ``generator`` in the order of its layers.
+
+    It is built without storage first: PyTorch's constructors would draw from the global generator.
+    """
+    with torch.device("meta"):
+        net = make()
+    net.to_empty(device="cpu")
+    for name, layer in net.named_modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", generator=generator)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        elif isinstance(layer, NORMS):
+            layer.reset_parameters()
+        elif any(True for _ in layer.parameters(recurse=False)):
+            raise UserError(
+                f"the layer {name!r} of {type(net).__name__} has no rule for its start; add one to build_initialised"
+            )
+    return net
 
 
 class WeightsFile(NamedTuple):
@@ -82,11 +117,7 @@ def fetch_weights(url: str) -> WeightsFile:
 def load_weights(net: nn.Module, tensors: Mapping[str, Tensor], *, origin: str, droppable: tuple[str, ...]) -> Loaded:
     """Load every tensor of ``net`` from ``tensors``; anything missing, left over or misshapen is an error.
 
-    Args:
-        net: the network; it is changed only if the whole file fits.
-        tensors: by the network's own key names.
-        origin: what to call the source in errors and in the report.
-        droppable: first parts of keys that a network without its classifier has no place for.
+    ``droppable`` are first parts of keys that a network without its classifier has no place for.
     """
     wanted = net.state_dict()
     dropped = tuple(sorted(k for k in tensors if k not in wanted and k.partition(".")[0] in droppable))

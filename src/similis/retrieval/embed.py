@@ -38,7 +38,7 @@ def embed(
         [8, 7]
     """
     parts = _forward(model, batches, device)
-    vectors, labels, ids = _joined(parts) if count is None else _filled(parts, count)
+    vectors, labels, ids = _join(parts) if count is None else _fill(parts, count)
     rising, order = ids.sort(stable=True)
     twice = (rising[1:] == rising[:-1]).nonzero().flatten()
     if len(twice):
@@ -67,7 +67,7 @@ def _forward(
             yield Embedded(vectors, labels, ids)
 
 
-def _filled(parts: Iterable[Embedded], count: int) -> Embedded:
+def _fill(parts: Iterable[Embedded], count: int) -> Embedded:
     """Batches written into tensors of ``count`` rows."""
     vectors, labels, ids = torch.empty(0, 0), torch.empty(count, dtype=torch.long), torch.empty(count, dtype=torch.long)
     start = 0
@@ -76,7 +76,7 @@ def _filled(parts: Iterable[Embedded], count: int) -> Embedded:
         if stop > count:
             raise DataError(f"{stop} images or more came, {count} were announced; correct count or the loader")
         if start == 0:
-            vectors = torch.empty((count, part.vectors.shape[1]), dtype=_kept(part.vectors.dtype))
+            vectors = torch.empty((count, part.vectors.shape[1]), dtype=_stored_type(part.vectors.dtype))
         vectors[start:stop], labels[start:stop], ids[start:stop] = part
         start = stop
     if start < count:
@@ -84,10 +84,10 @@ def _filled(parts: Iterable[Embedded], count: int) -> Embedded:
     return Embedded(vectors, labels, ids)
 
 
-def _joined(parts: Iterable[Embedded]) -> Embedded:
+def _join(parts: Iterable[Embedded]) -> Embedded:
     """Batches put one behind the other."""
     copies = [
-        (part.vectors.to("cpu", _kept(part.vectors.dtype), copy=True), part.labels.cpu(), part.ids.cpu())
+        (part.vectors.to("cpu", _stored_type(part.vectors.dtype), copy=True), part.labels.cpu(), part.ids.cpu())
         for part in parts
     ]
     if not copies:
@@ -96,7 +96,7 @@ def _joined(parts: Iterable[Embedded]) -> Embedded:
     return Embedded(vectors, labels.long(), ids.long())
 
 
-def _kept(given: torch.dtype) -> torch.dtype:
+def _stored_type(given: torch.dtype) -> torch.dtype:
     """Half precision is stored as float32: ranks would tie that are not equal."""
     return torch.float64 if given == torch.float64 else torch.float32
 

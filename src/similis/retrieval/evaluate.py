@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from similis.retrieval.match_ranks import RankedTile, ranked_tiles
-from similis.retrieval.members import excluded, members
 from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
-from similis.retrieval.similarity import TILE, Similarity, as_gallery, comparable
+from similis.retrieval.search import hidden_members, members
+from similis.retrieval.similarity import TILE, Similarity, as_gallery, to_comparable
 from similis.values import Embedded, Neighbors, UserError
 
 UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed
@@ -99,7 +99,7 @@ def evaluate(
         (1.0, 1.0, 1)
     """
     _check(embedded, ks, neighbors, groups)
-    vectors = comparable(embedded.vectors, similarity)
+    vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
     asking = _rows("queries", queries, vectors)
     answering = _rows("gallery", gallery, vectors)
@@ -108,14 +108,14 @@ def evaluate(
         vectors[asking],
         as_gallery(vectors[answering]),
         members(labels[asking], labels[answering]),
-        excluded(
+        hidden_members(
             (ids[asking], ids[answering]), None if own_group is None else (own_group[asking], own_group[answering])
         ),
         cut=max(ks, default=1),
         nearest=neighbors,
         tile=tile,
     )
-    per_query, matches, nearest = _measured(
+    per_query, matches, nearest = _measure(
         tiles, _ranking_metrics(ks), answering, vectors.new_empty((len(asking), neighbors))
     )
     whole = _collapse(vectors, labels, seed) if collapse_checks else {}
@@ -127,7 +127,7 @@ def evaluate(
 Metrics = Mapping[str, Callable[[ranking.Ranks], Tensor]]
 
 
-def _measured(
+def _measure(
     tiles: Iterable[RankedTile], metrics: Metrics, answering: Tensor, similarity: Tensor
 ) -> tuple[dict[str, Tensor], Tensor, Neighbors]:
     """Values of each query, its matches, its neighbours as rows of the embedding; ``similarity`` (Q, K) is filled."""

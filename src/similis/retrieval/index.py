@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.registry import unknown
-from similis.retrieval.similarity import Similarity, check_range, comparable
+from similis.retrieval.similarity import Similarity, check_range, to_comparable
 from similis.values import DataError, Neighbors, UserError, import_extra
 
 Kind = Literal["flat", "ivf-pq", "hnsw"]
@@ -37,7 +37,7 @@ class Index:
             raise UserError(
                 f"k={k} and queries {tuple(queries.shape)} given; k is 1 or more and queries are (Q, {self.handle.d})"
             )
-        values, rows = self.handle.search(_array(comparable(queries, self.similarity)), k)
+        values, rows = self.handle.search(_array(to_comparable(queries, self.similarity)), k)
         index = torch.from_numpy(rows)
         return Neighbors(index, torch.where(index >= 0, torch.from_numpy(values), -torch.inf))
 
@@ -82,7 +82,7 @@ def build_index(
         [[1, 2]]
     """
     faiss = import_extra("faiss")
-    rows = _array(comparable(vectors, similarity))
+    rows = _array(to_comparable(vectors, similarity))
     count, dim = rows.shape
     if kind == "flat":
         handle = faiss.IndexFlatIP(dim)

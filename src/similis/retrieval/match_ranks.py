@@ -13,9 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.retrieval.members import Members
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
-from similis.retrieval.search import NEVER, hide, top
+from similis.retrieval.search import NEVER, Members, hide, top
 from similis.retrieval.similarity import Gallery, similarities, tile_rows
 from similis.values import Neighbors
 
@@ -40,14 +39,7 @@ def ranked_tiles(
 ) -> Iterator[RankedTile]:
     """Rank the matches of all queries; tiles come in the order of class size, so that cost follows the sum of R.
 
-    Args:
-        queries: (Q, D), comparable.
-        gallery: the comparable gallery.
-        matches: gallery rows of equal label for each query.
-        hidden: gallery rows that a query may not find, matches or not.
-        cut: the largest k that a metric will ask for; R is added for each tile.
-        nearest: how many neighbours to keep, in the pessimistic order of the ranks.
-        tile: similarities held at once.
+    ``cut`` is the largest k that a metric asks for; R is added for each tile. Neighbours are in the order of ranks.
     """
     order = matches.sizes.argsort(stable=True)
     columns = len(gallery.vectors)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.data.samplers.mined import drawn_positives
+from similis.data.samplers.mined import draw_positives
 from similis.retrieval.search import top
 from similis.retrieval.similarity import TILE, tile_rows
 from similis.sphere import unit
@@ -78,7 +78,7 @@ def mine_offline(
 def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tensor:
     """For each row (N,) another of its class; -1 for a class of one."""
     uniform = torch.rand(len(labels), generator=generator, dtype=torch.float64)
-    return torch.from_numpy(drawn_positives(labels.numpy(), uniform.numpy()))
+    return torch.from_numpy(draw_positives(labels.numpy(), uniform.numpy()))
 
 
 def farthest(similarity: Tensor, same: Tensor, rows: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class Gallery(NamedTuple):
     originals: Tensor
 
 
-def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
+def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
     """Vectors whose inner products are the similarity named, in at least float32.
 
     Args:
@@ -34,7 +34,7 @@ def comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
             refuses lengths whose products leave the range of the type.
 
     Example:
-        >>> comparable(torch.tensor([[3.0, 4.0]])).tolist()
+        >>> to_comparable(torch.tensor([[3.0, 4.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929]]
     """
     if similarity not in SIMILARITIES:

@@ -16,8 +16,7 @@ from similis.data.noise import with_wrong_labels
 from similis.data.open_data import open_data
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
-from similis.model.build import build_embedder
-from similis.model.embedder import Embedder
+from similis.model.embedder import Embedder, build_embedder
 from similis.model.text import load_similarity
 from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Objective, regulariser

@@ -14,7 +14,7 @@ from similis.data.catalogue import known
 from similis.data.sources import is_url
 from similis.run.sharing import folder_for, is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, replace_values
-from similis.training.files import writing
+from similis.training.files import explain_write_errors
 from similis.training.folder import RunFolder
 from similis.values import Communicator
 
@@ -40,7 +40,7 @@ def claim_run(root: Path, name: str, address: str, communicator: Communicator | 
         communicator: the processes that share the run; the first makes the folder.
     """
     if is_first(communicator) and find_run(root, address) is None:
-        with writing(root):
+        with explain_write_errors(root):
             made = new_folder(root, name, address)
             if find_run(root, address) != made:  # another process began the same run at this moment, and was first
                 shutil.rmtree(made)
@@ -92,10 +92,10 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
     except ImportError:  # a system without such locks
         yield
         return
-    with writing(folder.path):
+    with explain_write_errors(folder.path):
         held = (folder.path / ".lock").open("a")
     with held:
-        with writing(folder.path):
+        with explain_write_errors(folder.path):
             fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
         yield
 

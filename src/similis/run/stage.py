@@ -20,16 +20,13 @@ from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_b
 from similis.run.recorder import Keeper, chosen_contents, chosen_path
 from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
-from similis.training.average import MovingAverage
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
 from similis.training.events import Events
 from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
-from similis.training.gradient_averaging import check_batch_norm
-from similis.training.gradient_cache import check_independent
+from similis.training.gradient_cache import check_batch_norm
 from similis.training.loop import Progress, Task, train
-from similis.training.optimisers import Rates, build_optimiser, parameter_groups
-from similis.training.schedules import Schedule
+from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups
 from similis.training.tensors import load_model, read_tensors
 from similis.values import Batch, Communicator
 
@@ -79,9 +76,8 @@ class Selection:
 def run_stage(stage: Stage) -> Selection:
     """Train, or go on training; the chosen weights are in the folder afterwards."""
     task = build_task(stage)
-    check_batch_norm(task.model.train(), stage.communicator)
-    if task.chunk is not None:
-        check_independent(task.model.train())
+    world = 1 if stage.communicator is None else stage.communicator.world
+    check_batch_norm(task.model.train(), world=world, chunk=task.chunk)
     progress = Progress()
     notes: dict[str, Any] = {"history": [], "best": None, "best_epoch": 0, "mining_seconds": 0.0}
     kept = usable_checkpoint(stage)

@@ -23,8 +23,7 @@ from similis.sklearn.features import (
     typical_distance,
 )
 from similis.sklearn.learning import Parameters, Rows, check_options, learn, learn_tuples
-from similis.sklearn.matrix import Array, IntArray
-from similis.sklearn.problem import Groups, group_rows, to_dense
+from similis.sklearn.problem import Array, Groups, IntArray, group_rows, to_dense
 from similis.sklearn.solvers import Solution
 from similis.values import UserError
 

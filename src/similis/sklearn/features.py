@@ -14,8 +14,18 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from similis.registry import unknown
-from similis.sklearn.matrix import RIDGE, Array, IntArray, covariance, factor, squared_distances, whitening
-from similis.sklearn.problem import Groups, class_deviations, to_dense
+from similis.sklearn.problem import (
+    RIDGE,
+    Array,
+    Groups,
+    IntArray,
+    class_deviations,
+    covariance,
+    factor,
+    squared_distances,
+    to_dense,
+    whitening,
+)
 from similis.values import UserError
 
 INITS = ("auto", "identity", "pca", "lda", "whitened", "random")

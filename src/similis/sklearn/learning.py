@@ -13,9 +13,21 @@ from similis.objective.loss import Loss
 from similis.registry import losses, unknown
 from similis.sklearn.losses import LossProblem, build_loss, compares_unit_vectors, consecutive_tuples, parameter_vector
 from similis.sklearn.margins import constraints, lmnn, tuple_problem
-from similis.sklearn.matrix import RIDGE, Array, IntArray, Penalty, covariance, factor, whitening
 from similis.sklearn.neighbours import mcml, nca
-from similis.sklearn.problem import Evaluation, Problem, class_deviations, group_rows, to_dense
+from similis.sklearn.problem import (
+    RIDGE,
+    Array,
+    Evaluation,
+    IntArray,
+    Penalty,
+    Problem,
+    class_deviations,
+    covariance,
+    factor,
+    group_rows,
+    to_dense,
+    whitening,
+)
 from similis.sklearn.solvers import Solution, minimise_adam, minimise_lbfgs, minimise_on_cone, row_batches
 from similis.values import UserError
 

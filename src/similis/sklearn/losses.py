@@ -10,7 +10,7 @@ import torch
 from torch.func import functional_call
 
 from similis.objective.loss import Loss, loss
-from similis.sklearn.matrix import Array, IntArray, Penalty
+from similis.sklearn.problem import Array, IntArray, Penalty
 from similis.values import OptionValue, Pairs, Triplets
 
 # A metric is Euclidean after a map; losses that can be measured so are, unless the user asks otherwise.

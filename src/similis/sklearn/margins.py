@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.sklearn.matrix import Array, IntArray, Penalty, squared_distances
-from similis.sklearn.problem import Evaluation, Groups, Problem, apply_laplacian, to_dense
+from similis.sklearn.problem import (
+    Array,
+    Evaluation,
+    Groups,
+    IntArray,
+    Penalty,
+    Problem,
+    apply_laplacian,
+    squared_distances,
+    to_dense,
+)
 from similis.values import UserError
 
 

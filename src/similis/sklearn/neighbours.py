@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from similis.registry import unknown
-from similis.sklearn.matrix import Array
-from similis.sklearn.problem import Evaluation, Groups
+from similis.sklearn.problem import Array, Evaluation, Groups
 from similis.values import UserError
 
 BLOCK_ROWS = 96  # anchors at a time: their exponents stay in the cache between the products

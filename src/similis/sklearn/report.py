@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from similis.sklearn.estimator import MetricLearner
-from similis.sklearn.matrix import Array
+from similis.sklearn.problem import Array
 from similis.values import DataError
 
 FOLDS, REPEATS, NEIGHBORS = 5, 3, 3

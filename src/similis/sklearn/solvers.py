@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from similis.sklearn.matrix import Array, IntArray, psd_projection
+from similis.sklearn.problem import Array, IntArray, psd_projection
 
 Function = Callable[[Array], tuple[float, Array]]  # point -> value and gradient
 CLASS_ROWS = 4  # rows of a class in a batch; with more classes than that allows, some are drawn for each batch

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
 from similis.training.files import DamagedError, damaged
 from similis.training.loop import Progress, Task
-from similis.training.sharded_state import gather_shards, sharded_keys, take_own_shards
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
 
@@ -44,13 +44,7 @@ def save_checkpoint(
     Where processes share the run, every one of them calls this, and the first one writes: class vectors that are
     divided over them are written whole.
 
-    Args:
-        path: of the file.
-        task: what is trained.
-        progress: how far it is.
-        notes: plain values of the run.
-        contents: the run and the stage that it belongs to.
-        keep: the file that is there now is sound, and is kept as the one before this.
+    ``contents`` names the run and the stage. With ``keep``, the file that is there now is sound and is kept beside it.
     """
     tensors = flatten_state("model", task.model.state_dict()) | flatten_state("loss", task.loss.state_dict())
     tensors |= flatten_state("table", task.tables)
@@ -67,12 +61,7 @@ def save_checkpoint(
 
 
 def last_checkpoint(path: Path, contents: str = "") -> Checkpoint | None:
-    """The last sound checkpoint: the one at this path, or else the one before it; None if there is neither.
-
-    Args:
-        path: of the last checkpoint.
-        contents: the run and the stage that it must belong to.
-    """
+    """The last sound checkpoint: the one at this path, or else the one before it; None if there is neither."""
     for place in (path, previous_checkpoint(path)):
         if place.exists():
             try:

@@ -19,12 +19,7 @@ class DamagedError(DataError):
 
 
 def damaged(path: Path, why: object) -> DamagedError:
-    """The error about a file of a run that cannot be used.
-
-    Args:
-        path: of the file.
-        why: an error, or words.
-    """
+    """The error about a file of a run that cannot be used."""
     return DamagedError(
         f"{path} is missing or damaged ({in_one_line(why)}); delete it, and result.json if that lies beside it, "
         "then train again with the same command"
@@ -32,7 +27,7 @@ def damaged(path: Path, why: object) -> DamagedError:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """Turn an error of the file system inside the block into one sentence about this path."""
     try:
         yield
@@ -46,13 +41,10 @@ def writing(path: Path) -> Iterator[None]:
 def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path | None = None) -> None:
     """Write a file so that readers, and a crash at any moment, find the old one or the new one and never a half.
 
-    Args:
-        path: of the file; missing folders are made.
-        write: writes the new content to the path that it is given.
-        previous: where the old file is kept; what was there goes once the new file is safe on the disk.
+    ``write`` gets the path to write to; ``previous`` is where the old file goes once the new one is on the disk.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
+    with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(beside)

@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from similis.training.files import damaged, replace_file, writing
+from similis.training.files import damaged, explain_write_errors, replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class RunFolder:
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the metrics."""
-        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
+        with explain_write_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True) + "\n")
 
     def records(self) -> Iterator[dict[str, Any]]:

@@ -38,7 +38,7 @@ def cached_backward(
     """
     parts = torch.split(images, chunk)
     with torch.no_grad():
-        embeddings = torch.cat([_embedded(embed, part, (*seeds, i)) for i, part in enumerate(parts)])
+        embeddings = torch.cat([_embed(embed, part, (*seeds, i)) for i, part in enumerate(parts)])
     embeddings = embeddings.detach().requires_grad_()
     value = value_of(embeddings)
     torch.autograd.backward(value)
@@ -46,19 +46,23 @@ def cached_backward(
     if gradient is None:
         raise UserError("the loss does not depend on the embeddings; there is nothing to train")
     for i, (part, piece) in enumerate(zip(parts, torch.split(gradient, chunk), strict=True)):
-        torch.autograd.backward(_embedded(embed, part, (*seeds, i)), piece)
+        torch.autograd.backward(_embed(embed, part, (*seeds, i)), piece)
     return value.detach()
 
 
-def _embedded(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
+def _embed(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
     with use_seed(*seeds):
         return embed(part)
 
 
-def check_independent(model: nn.Module) -> None:
-    """Refuse batch norm that is being trained: a chunk's statistics are not the batch's."""
+def check_batch_norm(model: nn.Module, *, world: int = 1, chunk: int | None = None) -> None:
+    """Refuse batch norm that is being trained where one batch is not seen whole: by several ranks, or in chunks."""
+    if world == 1 and chunk is None:
+        return
     for name, layer in model.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
+            why = f"{world} processes" if world > 1 else f"chunks of {chunk} images (gradient caching)"
             raise UserError(
-                f"gradient caching needs images treated one by one, but {name} is batch norm in training; freeze it"
+                f"{why} cannot share the batch statistics of {name}; freeze batch norm "
+                "(model.freeze_batch_norm: true), or use one process and no chunks"
             )

@@ -10,13 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.context import distributed
-from similis.training.average import MovingAverage
-from similis.training.gradient_averaging import average_gradients, count_global_rows
+from similis.training.data_parallel import average_gradients, clip_global_norm, count_global_rows, select_replicated
 from similis.training.gradient_cache import cached_backward
-from similis.training.optimisers import set_rates
+from similis.training.optimisers import MovingAverage, Schedule, set_rates
 from similis.training.randomness import use_seed
-from similis.training.schedules import Schedule
-from similis.training.sharded_state import clip_global_norm, select_replicated
 from similis.values import Batch, Communicator
 
 

@@ -1,7 +1,9 @@
-"""Optimisers and their parameter groups: backbone, head, and what the loss learns at its own rate."""
+"""Optimisers with their parameter groups, learning-rate schedules, and the moving average of the weights."""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,14 +44,7 @@ class Rates:
 def parameter_groups(
     model: nn.Module, head: Iterable[nn.Parameter], loss: nn.Module, rates: Rates
 ) -> list[dict[str, Any]]:
-    """Every parameter of model and loss in exactly one named group.
-
-    Args:
-        model: the embedder.
-        head: those of its parameters that are not the backbone's.
-        loss: the objective; its parameters form the group ``loss``.
-        rates: learning rates.
-    """
+    """Every parameter of model and loss in exactly one named group."""
     head = list(head)
     known = {id(p) for p in head}
     backbone = [p for p in model.parameters() if id(p) not in known]
@@ -88,3 +83,60 @@ def set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
     """Rates of all groups to their base times the schedule's factor."""
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * factor
+
+
+ScheduleName = Literal["constant", "step", "cosine"]
+SCHEDULES = ("constant", "step", "cosine")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the rates of all groups go down together.
+
+    Attributes:
+        name: ``constant``, ``step`` (times ``gamma`` every ``every_epochs``) or ``cosine`` (to 0 at the end).
+        ramp_steps: the first steps rise linearly from 0; a ramp of the rate, no frozen backbone.
+        every_epochs: of ``step``.
+        gamma: of ``step``.
+    """
+
+    name: ScheduleName = "constant"
+    ramp_steps: int = 0
+    every_epochs: int = 10
+    gamma: float = 0.1
+
+    def factor(self, step: int, steps_per_epoch: int, total_steps: int) -> float:
+        """What the base rates are multiplied by at a step (counted from 0).
+
+        Example:
+            >>> Schedule("step", every_epochs=2, gamma=0.1).factor(50, steps_per_epoch=10, total_steps=100)
+            0.010000000000000002
+        """
+        if self.name not in SCHEDULES:
+            raise UserError(unknown("schedule", self.name, list(SCHEDULES)))
+        ramp = min(1.0, (step + 1) / self.ramp_steps) if self.ramp_steps else 1.0
+        if self.name == "step":
+            return float(ramp * self.gamma ** (step // max(steps_per_epoch, 1) // self.every_epochs))
+        if self.name == "cosine":
+            return ramp * 0.5 * (1 + math.cos(math.pi * min(step / max(total_steps, 1), 1.0)))
+        return ramp
+
+
+class MovingAverage(nn.Module):
+    """A copy of a model whose floating point tensors follow it slowly: ``a <- decay a + (1 - decay) w``."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.model = copy.deepcopy(model).eval()
+        for parameter in self.model.parameters():
+            parameter.requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Move towards the model; counters are copied."""
+        for own, new in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
+            if own.is_floating_point():
+                own.lerp_(new, 1 - self.decay)
+            else:
+                own.copy_(new)

@@ -29,11 +29,7 @@ def save_tensors(
 ) -> None:
     """Write a safetensors file atomically, with a checksum of its tensors.
 
-    Args:
-        path: of the file.
-        tensors: its content.
-        metadata: ``contents`` names what it is, for :func:`read_tensors`; the rest is free.
-        previous: where the file that is there now is kept.
+    ``contents`` among the metadata names what it is, for :func:`read_tensors`; ``previous`` keeps the file there now.
     """
     own = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
     described = json.dumps({**metadata, "checksum": checksum(own, metadata)}, sort_keys=True)
@@ -44,9 +40,7 @@ def save_tensors(
 def read_tensors(path: Path, contents: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata of a safetensors file; one that was damaged or exchanged raises a DamagedError.
 
-    Args:
-        path: of the file.
-        contents: what it should hold, by the words that it was saved under; None for anything.
+    ``contents`` are the words that it must have been saved under; None for any.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -72,13 +66,7 @@ def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
 
 
 def cached_tensors(path: Path, make: Callable[[], dict[str, Tensor]], metadata: Mapping[str, str]) -> dict[str, Tensor]:
-    """Tensors from a file, or else made and kept there; a file that is damaged or cannot be written only costs time.
-
-    Args:
-        path: of the file.
-        make: computes the tensors.
-        metadata: as for :func:`save_tensors`; a file under other ``contents`` is not used.
-    """
+    """Tensors from a file, or else made and kept there; a file that is damaged or cannot be written only costs time."""
     if path.exists():
         try:
             return read_tensors(path, metadata.get("contents"))[0]

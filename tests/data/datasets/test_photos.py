@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.data.catalogue import Counts, counted
+from similis.data.catalogue import Counts, count_parts
 from similis.data.examples import image_data
 from similis.data.loader import Loader
 from similis.data.open_data import open_data
@@ -31,7 +31,7 @@ def test_counts_and_pixels(name):
         with pytest.raises(DataError, match=complaint):
             open_data(name, root=root)
     manifest = open_data(name, root=root, allow_counts=complaint is not None)
-    assert counted(manifest) == counts
+    assert count_parts(manifest) == counts
     assert manifest.labels.unique().tolist() == list(range(sum(part.classes for part in counts.values())))
     loader = Loader(image_data(manifest, Preprocessing(size=56, resize=64)))
     batch = next(loader.ordered(torch.linspace(0, len(manifest) - 1, 12).long(), batch_size=12))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.model.weights import load_weights
 from similis.values import Preprocessing
 from tests.model.randomly import images, scramble

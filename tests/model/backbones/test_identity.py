@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from similis.values import UserError
 
 

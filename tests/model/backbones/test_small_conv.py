@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from similis.model.build import build_embedder
+from similis.model.embedder import build_embedder
 from tests.model.randomly import images
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from similis.model.backbones.timm_zoo import Zoo, grid_of, leave_out_unused, stated
-from similis.model.build import build_embedder
+from similis.model.backbones.timm_zoo import Zoo, grid_of, leave_out_unused, with_stated_input
+from similis.model.embedder import build_embedder
 from similis.model.weights import read_weights, weights_hash
 from similis.values import DataError, Preprocessing, UserError
 from tests.model.randomly import images
@@ -122,7 +122,11 @@ def test_a_file_is_loaded_key_by_key(tmp_path):
 
 
 def test_a_file_that_states_nothing_changes_nothing():
-    assert stated(Preprocessing(), {}) == stated(Preprocessing(), {"input": "anything"}) == Preprocessing()
+    assert (
+        with_stated_input(Preprocessing(), {})
+        == with_stated_input(Preprocessing(), {"input": "anything"})
+        == Preprocessing()
+    )
 
 
 def test_weights_that_do_not_exist_say_what_to_do():

@@ -1,4 +1,4 @@
-"""ArcFace: oracle with arccos, worked numbers, slope, guard, degrees against radians."""
+"""ArcFace: oracle with arccos, worked numbers, guard, degrees against radians."""
 
 from __future__ import annotations
 
@@ -106,15 +106,6 @@ def test_two_margins_or_a_bare_margin_are_refused():
 def test_without_a_margin_it_is_normface():
     mine = float(arcface(A, A_LABELS, PROXIES_A, scale=20.0, margin_deg=0.0))
     assert mine == pytest.approx(float(normface(A, A_LABELS, PROXIES_A, scale=20.0)), abs=1e-12)
-
-
-def test_slope_of_the_own_logit_is_the_derivative_and_not_straight_through():
-    cosine = torch.tensor(math.cos(math.radians(40)), dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(cosine_of_widened_angle(cosine, math.radians(28.6), guard=True), cosine)
-    assert slope.item() == pytest.approx(1.44846572, abs=1e-8)
-    half = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(64 * cosine_of_widened_angle(half, 0.5, guard=True), half)
-    assert slope.item() == pytest.approx(73.88, abs=0.01)  # code that adds the margin without gradient has 64
 
 
 def test_guard_keeps_the_own_logit_falling():

@@ -1,4 +1,4 @@
-"""Contrastive loss: oracle from the four pair functions, worked numbers, gradients, identities, grades."""
+"""Contrastive loss: oracle from the four pair functions, worked numbers, identities, grades."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from similis.objective.losses.contrastive import MARGINS, contrastive
-from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.terms.references import Block, batch_references
 from similis.values import Pairs, UserError
 from tests.batches import A_LABELS, B_LABELS, U_LABELS, A, B, U, random_batch
 from tests.plain import distance, dot, hinge, mean, number, on_sphere, squared_distance
@@ -106,41 +106,10 @@ def test_worked_numbers(x, labels, options, expected):
     assert float(contrastive(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("geometry", "margin", "first", "other"),
-    [("euclid2", 4.0, [1, 4], [2, 0, 3, 0]), ("hadsell", 2.0, [0.5, 2], [0.17157288, 0, 0.5, 0])],
-)
-def test_worked_pairs_one_by_one(geometry, margin, first, other):
-    for pairs, expected in [([(0, 1), (2, 3)], first), ([(0, 2), (0, 3), (1, 2), (1, 3)], other)]:
-        for (i, j), value in zip(pairs, expected, strict=True):
-            got = contrastive(U[[i, j]], U_LABELS[[i, j]], geometry=geometry, margin=margin)
-            assert float(got) == pytest.approx(value, abs=1e-6)
-
-
 def gradient(x, labels, **options):
     x = x.clone().requires_grad_()
     contrastive(x, labels, **options).backward()
     return x.grad
-
-
-def test_the_force_on_near_negatives_vanishes_for_squares_and_is_full_for_hadsell():
-    labels = torch.tensor([0, 1])
-    for gap in (0.5, 1e-3):
-        x = torch.tensor([[0.0, 0.0], [gap, 0.0]], dtype=torch.float64)
-        squares = gradient(x, labels, geometry="euclid2", margin=1.0)
-        assert torch.allclose(squares, torch.tensor([[2 * gap, 0.0], [-2 * gap, 0.0]], dtype=torch.float64))
-        original = gradient(x, labels, geometry="hadsell", margin=1.0)
-        assert float(original.norm(dim=1)[0]) == pytest.approx(1.0 - gap)
-
-
-def test_weights_of_the_cosine_form_are_one():
-    """General pair weighting: anchor 0 of B against free columns; a column's gradient is w times the tangent."""
-    columns = B[1:].clone().requires_grad_()
-    refs = References((Block(columns, B_LABELS[1:]),))
-    contrastive(B[:1], B_LABELS[:1], references=refs, margin=0.4, reduction="sum").backward()
-    s = (columns @ B[0]).detach()
-    expected = torch.tensor([-1.0, -1.0, 1.0, 0.0, 0.0], dtype=torch.float64)[:, None] * (B[:1] - s[:, None] * B[1:])
-    assert torch.allclose(columns.grad, expected, atol=1e-12)
 
 
 def test_squared_distances_are_twice_the_offset_cosine_form():
@@ -180,15 +149,6 @@ def test_listed_pairs_give_what_all_pairs_give(geometry):
         assert float(contrastive(x, labels, tuples=once, **options)) == pytest.approx(whole, abs=1e-12)
         factor = 2 if reduction in ("sum", "anchor") else 1
         assert float(contrastive(x, labels, tuples=twice, **options)) == pytest.approx(factor * whole, abs=1e-12)
-
-
-def test_no_pairs_are_an_attached_zero():
-    x = A.clone().requires_grad_()
-    none = torch.zeros(0, dtype=torch.int64)
-    value = contrastive(x, A_LABELS, tuples=Pairs(none, none, none, none))
-    value.backward()
-    assert value.item() == 0
-    assert torch.equal(x.grad, torch.zeros_like(A))
 
 
 def test_grades_are_weights_of_the_positives():

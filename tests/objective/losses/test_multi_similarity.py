@@ -1,4 +1,4 @@
-"""Multi-similarity loss: oracle with mining and direction, worked numbers, weights, limits, misprints."""
+"""Multi-similarity loss: oracle with mining and direction, worked numbers, limits, misprints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from similis.objective.losses.multi_similarity import multi_similarity
 from similis.objective.terms.references import Block, References
 from similis.values import Pairs
-from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.batches import A_LABELS, B_LABELS, A, B, circle
 from tests.plain import ZERO, distance, dot, lse1, mean, negatives, number, on_sphere, positives
 from tests.proof import Peer
 
@@ -106,48 +106,10 @@ def test_listed_pairs_may_lie_in_a_memory():
     assert float(value) == pytest.approx(0.91289839, abs=1e-6)
 
 
-def row_zero(x, labels, **options):
-    """Loss of anchor 0 alone, its columns free."""
-    columns = x[1:].clone().requires_grad_()
-    value = multi_similarity(x[:1], labels[:1], references=References((Block(columns, labels[1:]),)), **options)
-    value.backward()
-    tangent = x[:1] - (x[1:] @ x[0])[:, None] * x[1:]
-    return value.item(), (columns.grad * tangent).sum(1) / tangent.square().sum(1)
-
-
-def test_weights_of_one_anchor():
-    _, weights = row_zero(B, B_LABELS, mined=False)
-    assert weights.tolist() == pytest.approx([-0.136754, -0.53375, 0.178518, 0, 0], abs=1e-5)
-    s = B[1:] @ B[0]
-    pull, push = (-2 * (s[:2] - 0.5)).exp(), (50 * (s[2:] - 0.5)).exp()
-    expected = torch.cat([-pull / (1 + pull.sum()), push / (1 + push.sum())])
-    assert torch.allclose(weights, expected, atol=1e-12)
-
-
-def test_pairs_at_the_base_cost_log_two_each():
-    x = circle(0, 60, -60)  # both cosines are 0.5
-    value, _ = row_zero(x, torch.tensor([0, 0, 1]))
-    assert value == pytest.approx(math.log(2) * (1 / 2 + 1 / 50), abs=1e-12)
-
-
-def test_large_scales_leave_the_hinges_of_the_hardest_pairs():
-    value = multi_similarity(B, B_LABELS, alpha=1e4, beta=1e4)
-    s = B @ B.T
-    hinges = [max((max(0.5 - float(s[i, j]), 0.0) for j in near), default=0.0) for i, (near, _) in enumerate(MINED_B)]
-    pushes = [max((max(float(s[i, k]) - 0.5, 0.0) for k in far), default=0.0) for i, (_, far) in enumerate(MINED_B)]
-    assert float(value) == pytest.approx(sum(hinges + pushes) / 6, abs=1e-3)
-
-
 def test_a_wide_slack_mines_nothing_away():
     for x, labels in ((A, A_LABELS), (B, B_LABELS)):
         wide = multi_similarity(x, labels, epsilon_cos=3.0)
         assert float(wide) == pytest.approx(float(multi_similarity(x, labels, mined=False)), abs=1e-12)
-
-
-def test_direction_zero_is_the_loss_itself_and_more_of_it_costs_less():
-    values = [float(multi_similarity(B, B_LABELS, direction=gamma)) for gamma in (0.0, 0.15, 0.3)]
-    assert values[0] == float(multi_similarity(B, B_LABELS))
-    assert values[0] > values[1] > values[2]
 
 
 def test_true_duplicates_stay_and_self_does_not():
@@ -165,14 +127,3 @@ def test_mining_needs_both_sets():
     x, labels = circle(0, 10), torch.tensor([0, 1])
     assert float(multi_similarity(x, labels)) == 0
     assert float(multi_similarity(x, labels, mined=False)) > 0.1
-
-
-def test_kept_sets_are_empty_together():
-    for seed in range(5):
-        x, labels = random_batch(seed)
-        s = on_sphere(x) @ on_sphere(x).T
-        for i in range(11):
-            near, far = positives(i, labels.tolist()), negatives(i, labels.tolist())
-            if near:
-                low, high = s[i, near].min(), s[i, far].max()
-                assert bool((s[i, near] < high + 0.1).any()) == bool((s[i, far] > low - 0.1).any())

@@ -1,4 +1,4 @@
-"""Neighbourhood components analysis: oracle from the definition, worked numbers, gradient, misprints."""
+"""Neighbourhood components analysis: oracle from the definition, worked numbers, misprints."""
 
 from __future__ import annotations
 
@@ -52,22 +52,6 @@ PEERS = {"prob": Peer("NCALoss(LpDistance(power=2, normalize_embeddings=False))"
 )
 def test_worked_numbers(x, labels, form, expected):
     assert float(nca(x, labels, form=form)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_closed_form_gradient():
-    """Of D2_ik: -p_ik, and for positives + p_ik / p_i."""
-    x, labels = random_batch(0, duplicates=False)
-    x.requires_grad_()
-    nca(x, labels).backward()
-    with torch.no_grad():
-        chance = (-torch.cdist(x, x).square()).fill_diagonal_(-math.inf).softmax(1)
-        same = (labels[:, None] == labels[None, :]).fill_diagonal_(False)
-        own = (chance * same).sum(1, keepdim=True)
-        anchors = same.any(1, keepdim=True)
-        weights = torch.where(anchors, chance * same / own.clamp(min=1e-300) - chance, 0.0) / anchors.sum()
-        both = weights + weights.T
-        expected = 2 * (both.sum(1, keepdim=True) * x - both @ x)
-    assert torch.allclose(x.grad, expected, atol=1e-10)
 
 
 def test_the_probability_form_is_softplus_of_the_ratio_for_each_anchor():

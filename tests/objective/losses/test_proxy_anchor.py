@@ -1,12 +1,11 @@
-"""ProxyAnchor: oracle from the paper, worked numbers, the corrected gradient of S 20 / T 2.32."""
+"""ProxyAnchor: oracle from the paper, worked numbers."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from similis.objective.losses.proxy_anchor import proxy_anchor
-from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, random_batch
+from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B
 from tests.plain import dot, lse1, mean, on_sphere
 from tests.proof import Peer
 
@@ -48,33 +47,6 @@ PEERS = {"default": Peer("ProxyAnchorLoss", peer)}
 )
 def test_worked_numbers(x, labels, proxies, expected):
     assert float(proxy_anchor(x, labels, proxies)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_gradient_on_similarities_is_the_corrected_closed_form():
-    """Orthonormal proxies make the similarities free coordinates of the samples."""
-    scale, margin = 32.0, 0.1
-    s = torch.tensor([[0.2, -0.1, 0.05], [0.1, 0.3, -0.2]], dtype=torch.float64)
-    rest = (1 - s.square().sum(1, keepdim=True)).sqrt()
-    x = torch.cat([s, rest], 1).requires_grad_()
-    labels, proxies = torch.tensor([0, 1]), torch.eye(3, 4, dtype=torch.float64)
-    proxy_anchor(x, labels, proxies).backward()
-    own = torch.tensor([[True, False, False], [False, True, False]])
-    pull = torch.where(own, torch.exp(-scale * (s - margin)), 0.0)
-    push = torch.where(own, 0.0, torch.exp(scale * (s + margin)))
-    weights = -(scale / 2) * pull / (1 + pull.sum(0)) + (scale / 3) * push / (1 + push.sum(0))
-    free = torch.cat([weights, torch.zeros(2, 1, dtype=torch.float64)], 1)
-    unit = x.detach()
-    tangent = free - (free * unit).sum(1, keepdim=True) * unit
-    assert torch.allclose(x.grad, tangent, atol=1e-10)
-
-
-def test_a_relation_gives_what_labels_give():
-    x, labels = random_batch(0)
-    proxies = torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    relation = torch.nn.functional.one_hot(labels, 4)
-    assert float(proxy_anchor(x, relation, proxies)) == pytest.approx(
-        float(proxy_anchor(x, labels, proxies)), abs=1e-12
-    )
 
 
 def test_two_classes_are_no_special_case():

@@ -8,7 +8,7 @@ import torch
 from similis.objective.comparison.compare import compare_to_classes
 from similis.objective.loss import loss
 from similis.objective.losses.normface import normface
-from similis.objective.losses.soft_triple import effective_centers, soft_assignment, soft_triple, spread
+from similis.objective.losses.soft_triple import effective_centers, soft_triple, spread
 from similis.objective.losses.subcenter_arcface import subcenter_arcface
 from similis.values import UserError
 from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A, circle
@@ -101,14 +101,6 @@ def test_limits_of_the_assignment():
     flat = float(soft_triple(A, A_LABELS, CENTRES_A, gamma_inv=1e-9, margin_cos=0.0, tau=0.0))
     logits = 20 * torch.einsum("nd,ckd->nck", A, CENTRES_A).mean(2)
     assert flat == pytest.approx(float(torch.nn.functional.cross_entropy(logits, A_LABELS)), abs=1e-6)
-
-
-def test_the_assignment_is_differentiated_through():
-    s = torch.tensor([[0.3, -0.2, 0.5]], dtype=torch.float64, requires_grad=True)
-    value = soft_assignment(s, 10.0)
-    value.sum().backward()
-    weights = (10 * s.detach()).softmax(-1)
-    assert torch.allclose(s.grad, weights * (1 + 10 * (s.detach() - value.detach()[:, None])), atol=1e-12)
 
 
 def test_effective_centres_are_groups_joined_by_small_steps():

@@ -1,4 +1,4 @@
-"""Triplet loss: oracle from the definition, worked numbers, closed-form gradient, identities."""
+"""Triplet loss: oracle from the definition, worked numbers, identities."""
 
 from __future__ import annotations
 
@@ -95,20 +95,6 @@ def test_worked_direction():
         one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
         value = triplet(x, labels, tuples=one, geometry="euclid2", margin=2.0, sphere=True, direction=gamma)
         assert float(value) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("margin", "value", "rows"), [(2.0, 1.0, [[0, 2], [2, 0], [-2, -2]]), (0.5, 0.0, [[0, 0]] * 3)]
-)
-def test_closed_form_gradient_holds_only_while_the_hinge_is_active(margin, value, rows):
-    from similis.values import Triplets
-
-    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]], dtype=torch.float64, requires_grad=True)
-    one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
-    got = triplet(x, torch.tensor([0, 0, 1]), tuples=one, geometry="euclid2", margin=margin)
-    got.backward()
-    assert got.item() == pytest.approx(value)
-    assert x.grad.tolist() == rows
 
 
 def test_squared_distance_is_twice_the_cosine_form_at_half_the_margin():

@@ -2,26 +2,82 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from similis.data.content import digest_of, for_each, known_digests
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.delimited import read_columns
 from similis.data.readers.folder import by_parent
-from similis.data.sources import connect, file_version, is_url
-from similis.data.table import standard
-from similis.data.zip_source import ZipSource, open_zip
-from similis.values import DataError
+from similis.data.readers.tables import read_columns
+from similis.data.sources import check_size, connect, file_version, is_url, open_binary
+from similis.data.table import standardise_columns
+from similis.values import DataError, SimilisError
+
+
+@dataclass(frozen=True)
+class ZipSource:
+    """Members of a zip archive, local or behind an fsspec URL; ``mark`` is that of the archive's version."""
+
+    archive: str
+    mark: str = ""
+    forkable: bool = True
+
+    def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
+        """The member's bytes."""
+        return read_member(_zip(self.archive, self.mark, os.getpid(), threading.get_ident()), path, self.archive)
+
+    def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
+        """The hash of every member."""
+        found = known_digests(
+            self.archive, dict.fromkeys(paths, file_version(self.archive)), self._compute, verify=verify
+        )
+        return [found[path] for path in paths]
+
+    def _compute(self, names: list[str]) -> dict[str, str]:
+        with open_zip(self.archive) as archive:
+            return for_each(lambda path: digest_of(read_member(archive, path, self.archive)), names, self.archive)
+
+
+def open_zip(place: str) -> zipfile.ZipFile:
+    """An open zip archive; what is no archive, or half of one, is a DataError."""
+    try:
+        # A path is opened by the archive itself, which then also closes it.
+        return zipfile.ZipFile(open_binary(place) if is_url(place) else place)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no archive {place!r}") from error
+    except OSError:
+        raise
+    except Exception as error:  # on damaged bytes zipfile raises more than BadZipFile
+        raise DataError(f"{place!r} is not a zip archive or is cut short ({error}); fetch it again") from error
+
+
+def read_member(archive: zipfile.ZipFile, path: str, place: str) -> bytes:
+    """The bytes of a member of an archive."""
+    try:
+        check_size(archive.getinfo(path).file_size)
+        return archive.read(path)
+    except SimilisError:
+        raise
+    except KeyError as error:
+        raise DataError(f"{path!r} is named by the table but missing in the archive {place!r}") from error
+    except Exception as error:  # it is damaged, encrypted, or packed in a way that Python does not know
+        raise DataError(f"{path!r} of {place!r} cannot be unpacked ({error}); make the archive again") from error
+
+
+@lru_cache(maxsize=16)
+def _zip(archive: str, mark: str, process: int, thread: int) -> zipfile.ZipFile:  # noqa: ARG001
+    return open_zip(archive)
 
 
 def read_archive(place: str, *, table: str | None = None) -> Manifest:
     """A manifest from a zip archive; images are read from the archive, nothing is unpacked.
 
-    Args:
-        place: path or fsspec URL of the zip; stored (uncompressed) members are quickest.
-        table: path of its TSV or CSV; None for the file of the same name beside it, if there is one.
-
-    Example:
-        >>> read_archive("cub200_2011.zip")  # doctest: +SKIP
+    The table is the TSV or CSV named, or the file of the same name beside the zip, if there is one.
     """
     with open_zip(place) as archive:
         names = {False: set[str](), True: set[str]()}
@@ -32,7 +88,7 @@ def read_archive(place: str, *, table: str | None = None) -> Manifest:
     table = table or beside(place)
     if table is None:
         return by_parent(name, sorted(members), sorted(folders), source, place)
-    columns = standard(read_columns(table), table)
+    columns = standardise_columns(read_columns(table), table)
     missing = [path for path in columns["path"] if path not in members]
     if missing:
         raise DataError(f"{len(missing)} images of {table!r} are missing in {place!r}, the first is {missing[0]!r}")

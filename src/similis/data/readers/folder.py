@@ -9,21 +9,14 @@ from pathlib import Path, PurePosixPath
 
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, Source, connect, is_url
-from similis.data.table import SPLITS, numbered
+from similis.data.table import SPLITS, number_classes
 from similis.values import DataError
 
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
 def read_folder(root: str) -> Manifest:
-    """A manifest of every image below a folder; the folder that holds an image names its class.
-
-    Args:
-        root: a path of this machine or an fsspec URL.
-
-    Example:
-        >>> read_folder("photos/")  # doctest: +SKIP
-    """
+    """A manifest of every image below a folder; the folder that holds an image names its class."""
     files, folders = list_tree(root)
     return by_parent(PurePosixPath(root.rstrip("/")).name or root, files, folders, FolderSource(root), root)
 
@@ -94,7 +87,7 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
     if {parts[0] for parts in parents} == set(SPLITS) and all(len(parts) > 1 for parts in parents):
         columns["split"] = [parts.pop(0) for parts in parents]
     names = ["/".join(parts) for parts in parents]
-    columns |= {"class_name": list(names), "label": list(numbered(text_order(names)))}
+    columns |= {"class_name": list(names), "label": list(number_classes(text_order(names)))}
     return replace(from_columns(name, columns, source), empty_folders=without_images(folders, images))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.data.balanced_layout import allot, deal, grouped, spread
+from similis.data.balanced_layout import allot, deal, group_by_label, spread
 from similis.data.random_draws import generator_of
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler
 from similis.values import UserError
@@ -37,7 +37,7 @@ def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_clas
         torch.Size([2, 2])
     """
     batches = number_of_batches(len(labels), batch_size)
-    groups = grouped(labels.numpy())
+    groups = group_by_label(labels.numpy())
     classes = classes_per_batch(batch_size, per_class, len(groups.sizes))
     generator = generator_of(seed, SAMPLING, epoch)
     given = allot(groups.sizes, per_class, batches, batches * classes, generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from similis.data.balanced_layout import Groups, allot, deal, grouped, spread
+from similis.data.balanced_layout import LabelGroups, allot, deal, group_by_label, spread
 from similis.data.random_draws import generator_of
 from similis.data.samplers.balanced import classes_per_batch
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler
@@ -42,11 +42,11 @@ def hierarchical(
         torch.Size([4, 1])
     """
     batches = number_of_batches(len(labels), batch_size)
-    rows_by_class = grouped(labels.numpy())
+    rows_by_class = group_by_label(labels.numpy())
     wanted = classes_per_batch(batch_size, per_class, len(rows_by_class.sizes))
     if supers < 1 or wanted % supers:
         raise UserError(f"{wanted} classes in a batch do not divide over {supers} super-classes; change one of them")
-    classes_by_super = grouped(super_of_class(rows_by_class, groups.numpy()))
+    classes_by_super = group_by_label(super_of_class(rows_by_class, groups.numpy()))
     if supers > len(classes_by_super.sizes):
         raise UserError(f"supers={supers}, but there are only {len(classes_by_super.sizes)} super-classes")
     generator = generator_of(seed, SAMPLING, epoch)
@@ -59,7 +59,7 @@ def hierarchical(
     return as_batches(rows.reshape(batches, batch_size))
 
 
-def super_of_class(rows: Groups, groups: Ints) -> Ints:
+def super_of_class(rows: LabelGroups, groups: Ints) -> Ints:
     """The super-class of each class (C,); a class in two of them is an error."""
     found = np.zeros(len(rows.sizes), dtype=np.int64)
     found[rows.numbers] = groups

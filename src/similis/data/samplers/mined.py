@@ -58,7 +58,7 @@ def mined(
     generator = generator_of(seed, SAMPLING, epoch)
     lists = negatives.numpy()[:, : nearest or None]
     own = labels.numpy()
-    ends = drawn_positives(own, generator.random(len(own))) if positives is None else positives.numpy()
+    ends = draw_positives(own, generator.random(len(own))) if positives is None else positives.numpy()
     useful = np.flatnonzero((ends >= 0) & (lists[:, 0] >= 0))
     useful = useful[lists[ends[useful], 0] >= 0]
     if not len(useful):
@@ -67,7 +67,13 @@ def mined(
     rounds = [shuffle(useful, generator) for _ in range(-(-wanted // len(useful)))]
     anchors = np.concatenate(rounds)[:wanted]
     rows = np.stack(
-        [anchors, ends[anchors], drawn(lists, anchors, generator), drawn(lists, ends[anchors], generator)], axis=1
+        [
+            anchors,
+            ends[anchors],
+            draw_entries(lists, anchors, generator),
+            draw_entries(lists, ends[anchors], generator),
+        ],
+        axis=1,
     )
     return as_batches(rows.reshape(batches, batch_size))
 
@@ -81,15 +87,11 @@ def mined_batches(rows: int, batch_size: int) -> int:
     return number_of_batches(rows, batch_size)
 
 
-def drawn_positives(labels: Ints, uniform: Floats) -> Ints:
+def draw_positives(labels: Ints, uniform: Floats) -> Ints:
     """For each row another of its class, evenly among them; -1 for a class of one.
 
-    Args:
-        labels: (N,) class ids.
-        uniform: (N,) numbers in [0, 1), one draw for each row.
-
     Example:
-        >>> drawn_positives(np.array([5, 7, 5, 5, 9, 7]), np.array([0.0, 0.0, 0.9, 0.4, 0.5, 0.9])).tolist()
+        >>> draw_positives(np.array([5, 7, 5, 5, 9, 7]), np.array([0.0, 0.0, 0.9, 0.4, 0.5, 0.9])).tolist()
         [2, 5, 3, 0, -1, 1]
     """
     order = np.argsort(labels, kind="stable")
@@ -103,7 +105,7 @@ def drawn_positives(labels: Ints, uniform: Floats) -> Ints:
     return np.asarray(np.where(size > 1, order[first + np.maximum(other, 0) % size], -1))
 
 
-def drawn(lists: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def draw_entries(lists: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """One entry of each row's list, evenly among those that are there (they stand first)."""
     lengths = (lists[rows] >= 0).sum(axis=1)
     places = np.minimum((generator.random(len(rows)) * lengths).astype(np.int64), lengths - 1)

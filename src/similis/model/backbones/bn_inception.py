@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from similis.model.backbone import Backbone, Setting, checked_size, load_into, register_backbone
-from similis.model.initial import initialised
+from similis.model.backbone import Backbone, Setting, load_into, register_backbone, resolve_image_size
+from similis.model.weights import build_initialised
 from similis.values import Preprocessing
 
 URL = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
@@ -86,7 +86,7 @@ class BNInception(Backbone):
         branches.append(self._unit(x, f"{name}_3x3_reduce", f"{name}_3x3"))
         double = f"{name}_double_3x3"
         branches.append(self._unit(x, f"{double}_reduce", f"{double}_1", f"{double}_2"))
-        side = pooled(x, block)
+        side = pool_branch(x, block)
         branches.append(self._unit(side, f"{name}_pool_proj") if block.projection else side)
         return torch.cat(branches, 1)
 
@@ -99,7 +99,7 @@ class BNInception(Backbone):
         return x
 
 
-def pooled(x: Tensor, block: Block) -> Tensor:
+def pool_branch(x: Tensor, block: Block) -> Tensor:
     """The pooled branch: 3x3, of the same size, or half of it (without padding) in a halving block."""
     if block.stride == 2:
         return functional.max_pool2d(x, 3, stride=2, ceil_mode=True)
@@ -127,7 +127,7 @@ def bn_inception(setting: Setting) -> Backbone:
         >>> net.preprocessing.channels, net.eval()(torch.zeros(1, 3, 64, 64)).shape
         ('bgr', torch.Size([1, 1024, 2, 2]))
     """
-    size = checked_size(setting.image_size, 224, 32)
+    size = resolve_image_size(setting.image_size, 224, 32)
     look = Preprocessing(
         size=size,
         resize=round(size * 256 / 224),
@@ -136,6 +136,6 @@ def bn_inception(setting: Setting) -> Backbone:
         channels="bgr",
         top=255.0,
     )
-    net = initialised(lambda: BNInception(look), setting.generator)
+    net = build_initialised(lambda: BNInception(look), setting.generator)
     load_into(net, setting, url=URL, droppable=("last_linear",))
     return net

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from similis.model.backbone import Backbone, Setting, checked_size, load_into, register_backbone
-from similis.model.initial import initialised
+from similis.model.backbone import Backbone, Setting, load_into, register_backbone, resolve_image_size
+from similis.model.weights import build_initialised
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
@@ -66,10 +66,10 @@ def small_conv(setting: Setting, *, width: str = "narrow", depth: int = 2, norm:
         raise UserError(unknown("norm of small_conv", norm, list(NORMS)))
     if depth < 1:
         raise UserError(f"depth of small_conv is {depth}; a stage has at least one convolution")
-    size = checked_size(setting.image_size, 32, 8)
+    size = resolve_image_size(setting.image_size, 32, 8)
     half = (0.5, 0.5, 0.5)
     # Thumbnails are seen whole: no margin is resized into view and cropped away again.
     look = Preprocessing(size=size, resize=size, mean=half, std=half)
-    net = initialised(lambda: SmallConv(WIDTHS[width], norm, look, depth), setting.generator)
+    net = build_initialised(lambda: SmallConv(WIDTHS[width], norm, look, depth), setting.generator)
     load_into(net, setting, url=None)
     return net

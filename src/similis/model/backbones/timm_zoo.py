@@ -78,7 +78,7 @@ def zoo(setting: Setting, *, tokens: str = "patches", drop_path: float = 0.0) ->
     """
     if tokens not in TOKENS:
         raise UserError(unknown("choice of tokens", tokens, list(TOKENS)))
-    net = created(setting, drop_path)
+    net = create_network(setting, drop_path)
     if tokens == "class" and not getattr(net, "num_prefix_tokens", 0):
         raise UserError(f"{setting.name} has no class token; leave the option tokens at 'patches'")
     look = preprocessing_of(net, setting.image_size)
@@ -88,14 +88,14 @@ def zoo(setting: Setting, *, tokens: str = "patches", drop_path: float = 0.0) ->
     elif setting.weights is not None:
         file = read_weights(setting.weights)
         loaded = load_weights(net, file.tensors, origin=setting.weights, droppable=classifier_keys(net))
-        look = stated(look, file.metadata)
+        look = with_stated_input(look, file.metadata)
     backbone = Zoo(net, look, tokens)
     backbone.loaded = loaded
     leave_out_unused(backbone, look.size)
     return backbone
 
 
-def created(setting: Setting, drop_path: float) -> Any:
+def create_network(setting: Setting, drop_path: float) -> Any:
     """The network of timm's. Its own start draws from the global generator, which is seeded and put back."""
     timm = import_extra("timm")
     arguments: dict[str, Any] = {"drop_path_rate": drop_path} if drop_path else {}
@@ -144,11 +144,11 @@ def preprocessing_of(net: Any, image_size: int | None) -> Preprocessing:
     )
 
 
-def stated(look: Preprocessing, metadata: Mapping[str, str]) -> Preprocessing:
+def with_stated_input(look: Preprocessing, metadata: Mapping[str, str]) -> Preprocessing:
     """The preprocessing with the mean and deviation that the file itself states, if it does.
 
     Example:
-        >>> stated(Preprocessing(), {"input": "RGB, (x*255-51)/255"}).mean
+        >>> with_stated_input(Preprocessing(), {"input": "RGB, (x*255-51)/255"}).mean
         (0.2, 0.2, 0.2)
     """
     found = STATED_INPUT.match(metadata.get("input", ""))

@@ -40,7 +40,7 @@ def recall_at_k(found: Ranks, k: int) -> Tensor:
         >>> recall_at_k(Ranks(torch.tensor([[2, 3]]), torch.tensor([2])), 1).tolist()
         [0.0]
     """
-    return _valued((_first(found) <= k).double(), found)
+    return _leave_out_unmatched((_first(found) <= k).double(), found)
 
 
 def precision_at_k(found: Ranks, k: int) -> Tensor:
@@ -50,7 +50,7 @@ def precision_at_k(found: Ranks, k: int) -> Tensor:
         >>> precision_at_k(Ranks(torch.tensor([[2, 3]]), torch.tensor([2])), 4).tolist()
         [0.5]
     """
-    return _valued((found.ranks <= k).sum(dim=1).double() / k, found)
+    return _leave_out_unmatched((found.ranks <= k).sum(dim=1).double() / k, found)
 
 
 def r_precision(found: Ranks) -> Tensor:
@@ -60,7 +60,7 @@ def r_precision(found: Ranks) -> Tensor:
         >>> r_precision(Ranks(torch.tensor([[2, 3]]), torch.tensor([2]))).tolist()
         [0.5]
     """
-    return _valued((found.ranks <= found.matches[:, None]).sum(dim=1).double() / found.matches, found)
+    return _leave_out_unmatched((found.ranks <= found.matches[:, None]).sum(dim=1).double() / found.matches, found)
 
 
 def map_at_r(found: Ranks) -> Tensor:
@@ -75,7 +75,7 @@ def map_at_r(found: Ranks) -> Tensor:
     number = torch.arange(1, found.ranks.shape[1] + 1, device=found.ranks.device)
     counted = found.ranks <= found.matches[:, None]
     precision = torch.where(counted, number / found.ranks.double(), 0.0)
-    return _valued(precision.sum(dim=1) / found.matches, found)
+    return _leave_out_unmatched(precision.sum(dim=1) / found.matches, found)
 
 
 def reciprocal_rank(found: Ranks) -> Tensor:
@@ -85,7 +85,7 @@ def reciprocal_rank(found: Ranks) -> Tensor:
         >>> reciprocal_rank(Ranks(torch.tensor([[2, 3]]), torch.tensor([2]))).tolist()
         [0.5]
     """
-    return _valued(1.0 / _first(found).double(), found)
+    return _leave_out_unmatched(1.0 / _first(found).double(), found)
 
 
 def _first(found: Ranks) -> Tensor:
@@ -95,6 +95,6 @@ def _first(found: Ranks) -> Tensor:
     return found.ranks[:, 0]
 
 
-def _valued(values: Tensor, found: Ranks) -> Tensor:
+def _leave_out_unmatched(values: Tensor, found: Ranks) -> Tensor:
     """The values, NaN where the query has no match."""
     return torch.where(found.matches > 0, values, torch.nan)

@@ -1,4 +1,4 @@
-"""A CSV or TSV file with one line per image."""
+"""A table with one row per image: CSV or TSV with paths, Parquet with paths, bytes or ready features."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import io
 from pathlib import PurePosixPath
 
 from similis.data.manifest import Manifest, from_columns
-from similis.data.sources import FolderSource, open_binary
-from similis.data.table import check_columns, standard
-from similis.values import DataError
+from similis.data.sources import FolderSource, first_line, open_binary
+from similis.data.table import check_columns, standardise_columns
+from similis.values import DataError, import_extra
 
 
 def read_delimited(place: str, *, images: str | None = None) -> Manifest:
     """A manifest from a CSV (comma) or TSV (tab) file with a header line.
 
-    Args:
-        place: path or fsspec URL; columns as in :data:`similis.data.table.ALIASES`.
-        images: the folder or URL that paths are relative to; None for the table's own folder.
-
-    Example:
-        >>> read_delimited("photos.csv")  # doctest: +SKIP
+    Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
     root = images or parent(place)
-    columns = standard(read_columns(place), place)
+    columns = standardise_columns(read_columns(place), place)
     return from_columns(PurePosixPath(place).stem, columns, FolderSource(root))
 
 
@@ -59,3 +54,23 @@ def read_columns(place: str) -> dict[str, list[str]]:
 def parent(place: str) -> str:
     """The folder of a file, local or URL."""
     return place.rpartition("/")[0] or "."
+
+
+def read_parquet(place: str, *, images: str | None = None) -> Manifest:
+    """A manifest from a Parquet file; a column ``bytes`` or ``vector`` wins over paths.
+
+    Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
+    """
+    try:
+        with open_binary(place) as file:
+            table = import_extra("pyarrow.parquet").ParquetFile(file).read()
+        check_columns(table.column_names, place)
+        columns = standardise_columns(table.to_pydict(), place)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no table {place!r}") from error
+    except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:
+        raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
+    name = PurePosixPath(place).stem
+    if "bytes" in columns or "vector" in columns:
+        return from_columns(name, columns)
+    return from_columns(name, columns, FolderSource(images or parent(place)))

@@ -1,11 +1,8 @@
-"""Class vectors that are divided over processes: what of a task each process has alone, and how it becomes whole.
-
-A checkpoint always holds the whole: it is continued by any number of processes, divided or not.
-"""
+"""One step on several ranks: gradients are averaged, sharded proxies stay apart and become whole in a checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +10,18 @@ from torch import Tensor, nn
 from similis.objective.context import Partition
 from similis.objective.loss import Loss
 from similis.objective.sharding import own_rows
+from similis.values import Communicator
+
+
+def average_gradients(parameters: Iterable[nn.Parameter], communicator: Communicator | None) -> None:
+    """Replace gradients by their mean over the processes, which is the gradient of the joined batch's loss."""
+    if communicator is not None:
+        communicator.average([p.grad for p in parameters if p.grad is not None])
+
+
+def count_global_rows(rows: int, communicator: Communicator | None) -> int:
+    """Rows of all processes."""
+    return rows if communicator is None else int(communicator.sum(torch.tensor(rows)))
 
 
 def sharded_parameters(objective: nn.Module) -> dict[str, tuple[nn.Parameter, Partition]]:
@@ -56,13 +65,7 @@ def sum_of_squares(parameters: Sequence[nn.Parameter]) -> Tensor:
 def sharded_keys(
     objective: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> dict[str, Partition]:
-    """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are.
-
-    Args:
-        objective: divided or not.
-        optimiser: of the task; moments are kept under the number of their parameter.
-        tensors: of the checkpoint.
-    """
+    """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are."""
     every = [p for group in optimiser.param_groups for p in group["params"]]
     numbers = {id(parameter): number for number, parameter in enumerate(every)}
     found = {}
