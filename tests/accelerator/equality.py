@@ -25,7 +25,7 @@ def batch(rows: int, seed: int = 0, dim: int = DIM, classes: int = CLASSES) -> t
 
 def make(entry: LossEntry, form: str = "", **more: Any) -> nn.Module:
     """A loss of the registry for the classes of :func:`batch`."""
-    return loss(entry.name, num_classes=CLASSES, dim=DIM, **{**entry.forms.get(form, {}), **more})
+    return loss(entry.name, **{"num_classes": CLASSES, "dim": DIM, **entry.forms.get(form, {}), **more})
 
 
 def step(made: nn.Module, x: Tensor, labels: Tensor, device: torch.device, **more: Any) -> dict[str, Tensor]:
