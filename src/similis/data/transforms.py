@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -137,6 +138,12 @@ def random_area(height: int, width: int, policy: Policy, draws: Sequence[float])
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
+@cache
+def channel_line(channels: tuple[float, ...], width: int, device: torch.device) -> Tensor:
+    """Numbers of the channels repeated along a line of pixels; made once, for a copy to a device is waited for."""
+    return torch.tensor(channels, device="cpu").repeat(width).to(device)
+
+
 def normalise(pixels: Tensor, preprocessing: Preprocessing, *, channels_last: bool = False) -> Tensor:
     """Pixels to what the network wants: channel order, ``top`` for white, minus mean, over std.
 
@@ -160,6 +167,6 @@ def normalise(pixels: Tensor, preprocessing: Preprocessing, *, channels_last: bo
         values = values.div_(255.0)
         if preprocessing.top != 1.0:
             values = values.mul_(preprocessing.top)
-    mean, std = (torch.tensor(part).repeat(width) for part in (preprocessing.mean, preprocessing.std))
+    mean, std = (channel_line(part, width, pixels.device) for part in (preprocessing.mean, preprocessing.std))
     values = values.sub_(mean).div_(std).view(batch, height, width, 3).permute(0, 3, 1, 2)
     return values.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)

@@ -16,12 +16,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from similis.values import Communicator, UserError
+
+if TYPE_CHECKING:
+    from similis.objective.host_copies import HostCopies
 
 
 class Partition(NamedTuple):
@@ -51,17 +54,21 @@ class Partition(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """Rows and columns of a tile; None as a tiling means one dense matrix."""
+    """Rows and columns of a tile; None as a tiling means one dense matrix.
+
+    ``positive_rows`` are looked at together for their positives: the fewer, the fewer strangers among the columns.
+    """
 
     rows: int
     columns: int
+    positive_rows: int = 128
 
     def divide(self, depth: int) -> Tiling:
         """Smaller tiles of the same size in numbers, where a loss makes ``depth`` numbers of each similarity."""
         if depth <= 1:
             return self
         side = max(1, round(depth**0.5))
-        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
+        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth), self.positive_rows)
 
 
 class DrawNumbers:
@@ -109,6 +116,7 @@ class Context:
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
         class_weights: (C,) how many classes each proxy stands for; None for one each.
         draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
+        hosts: labels and ids of a device that this call knows on the host; None on the host itself.
     """
 
     communicator: Communicator | None = None
@@ -117,6 +125,7 @@ class Context:
     tiling: Tiling | Literal["auto"] | None = "auto"
     class_weights: Tensor | None = None
     draws: DrawNumbers | None = None
+    hosts: HostCopies | None = None
 
     def partition(self, rows: int) -> Partition | None:
         """How the global batch is spread if this rank has that many rows of it; None when it is alone."""

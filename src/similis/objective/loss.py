@@ -14,6 +14,7 @@ from similis.introspection import keyword_defaults
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, dense, draw_number, use_context
+from similis.objective.host_copies import plan_on_host
 from similis.objective.mining import (
     Miner,
     make_generator,
@@ -76,7 +77,8 @@ class Loss(nn.Module):
 
         Args:
             embeddings: (B, D), any floating point type.
-            labels: (B,) integer class ids; a relation (B, B) where the loss allows it.
+            labels: (B,) integer class ids, on the host or where the embeddings are; a relation (B, B) where the
+                loss allows it.
             image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
@@ -100,6 +102,21 @@ class Loss(nn.Module):
         if embeddings.ndim != 2:
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
+        if embeddings.is_cpu or torch.compiler.is_compiling():
+            return self._value(embeddings, labels, learned, references, tuples, classes)
+        with plan_on_host(embeddings, labels) as here:
+            return self._value(embeddings, here, learned, references, tuples, classes)
+
+    def _value(  # noqa: PLR0917 - as `of`
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        learned: Mapping[str, Tensor],
+        references: References | None,
+        tuples: Pairs | Triplets | None,
+        classes: Partition | None,
+    ) -> Tensor:
+        """As :meth:`of`, with labels where the embeddings are."""
         if not len(embeddings) and current_context().communicator is None:
             self.mined = None if self.miner is None else Counts(0, 0)
             return sum((0 * value.sum() for value in learned.values()), 0 * widen(embeddings).sum())

@@ -21,7 +21,7 @@ UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at mos
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured; nothing is averaged away.
+    """What was measured, on the host; nothing is averaged away.
 
     Attributes:
         per_query: metric name -> (Q,) float64; NaN for a query without any match in its gallery.
@@ -120,6 +120,8 @@ def evaluate(
     )
     whole = _collapse(vectors, labels, seed) if collapse_checks else {}
     whole |= _clustering(vectors, labels, seed, tile) if clustering else {}
+    matches, asking, nearest = matches.cpu(), asking.cpu(), Neighbors(*(part.cpu() for part in nearest))
+    per_query = {name: values.cpu() for name, values in per_query.items()}
     means = {name: float(values[matches > 0].mean()) for name, values in per_query.items()}
     return Evaluation(per_query, means, whole, matches, asking, nearest)
 

@@ -17,7 +17,7 @@ NEVER = float("-inf")
 
 
 class Mined(NamedTuple):
-    """For each row a positive (N,) and its k hardest negatives (N, K); -1 where there are none."""
+    """For each row a positive (N,) and its k hardest negatives (N, K), on the host; -1 where there are none."""
 
     positives: Tensor
     negatives: Tensor
@@ -58,10 +58,11 @@ def mine_offline(
         raise UserError(f"offline mining is hard or semi_hard; given {kind!r}")
     if k < 1:
         raise UserError(f"k={k} given; a list holds at least one negative")
-    x, labels = unit(embedded.vectors), embedded.labels  # rows that are not finite mine nothing, and the log says so
-    positives = random_positives(labels, generator) if kind == "semi_hard" else torch.full((len(x),), -1)
-    negatives = torch.full((len(x), k), -1, dtype=torch.long)
-    for rows in torch.split(torch.arange(len(x)), tile_rows(len(x), tile)):
+    x = unit(embedded.vectors)  # rows that are not finite mine nothing, and the log says so
+    labels, here = embedded.labels.to(x.device), x.device
+    drawn = random_positives(embedded.labels.cpu(), generator) if kind == "semi_hard" else torch.full((len(x),), -1)
+    positives, negatives = drawn.to(here), torch.full((len(x), k), -1, dtype=torch.long, device=here)
+    for rows in torch.split(torch.arange(len(x), device=here), tile_rows(len(x), tile)):
         similarity = x[rows] @ x.T
         same = labels[rows][:, None] == labels[None, :]
         allowed = ~same
@@ -72,7 +73,7 @@ def mine_offline(
         values, columns = top(similarity.masked_fill(~allowed, NEVER), k)
         negatives[rows, : values.shape[1]] = torch.where(values > NEVER, columns, -1)
     negatives[positives < 0] = -1
-    return Mined(positives, negatives)
+    return Mined(positives.cpu(), negatives.cpu())
 
 
 def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -84,6 +85,6 @@ def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tenso
 def farthest(similarity: Tensor, same: Tensor, rows: Tensor) -> Tensor:
     """For each row (t,) the farthest other image of its class; -1 for a class of one."""
     own = same.clone()
-    own[torch.arange(len(rows)), rows] = False
+    own[torch.arange(len(rows), device=rows.device), rows] = False
     found = similarity.masked_fill(~own, float("inf")).argmin(dim=1)
     return torch.where(own.any(dim=1), found, -1)

@@ -103,7 +103,9 @@ def search(
     """
     _check(queries, gallery, k, {"ids": ids, "groups": groups})
     wanted, columns = to_comparable(queries, similarity), as_gallery(to_comparable(gallery, similarity))
-    hidden = hidden_members(ids, groups)
+    hidden = hidden_members(
+        *(None if pair is None else (pair[0].to(wanted.device), pair[1].to(wanted.device)) for pair in (ids, groups))
+    )
     index = torch.full((len(wanted), k), -1, dtype=torch.long, device=wanted.device)
     found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
     for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(len(gallery), tile)):

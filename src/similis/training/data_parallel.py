@@ -59,7 +59,8 @@ def clip_global_norm(parameters: Sequence[nn.Parameter], objective: nn.Module, l
 
 def sum_of_squares(parameters: Sequence[nn.Parameter]) -> Tensor:
     """Over all gradients that there are."""
-    return torch.stack([torch.zeros(()), *(p.grad.square().sum() for p in parameters if p.grad is not None)]).sum()
+    found = [p.grad.square().sum() for p in parameters if p.grad is not None]
+    return torch.stack(found).sum() if found else torch.zeros(())  # a number of the host adds to one of any device
 
 
 def sharded_keys(

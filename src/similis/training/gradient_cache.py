@@ -51,7 +51,7 @@ def cached_backward(
 
 
 def _embed(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
-    with use_seed(*seeds):
+    with use_seed(*seeds, device=part.device):
         return embed(part)
 
 

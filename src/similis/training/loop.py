@@ -120,7 +120,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
     if task.chunk is not None and task.chunk < len(batch.labels):
         value = cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
     else:
-        with use_seed(task.seed, step, 0):
+        with use_seed(task.seed, step, 0, device=batch.images.device):
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
         value = value.detach()

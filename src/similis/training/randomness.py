@@ -16,12 +16,26 @@ def mixed_seed(*parts: int) -> int:
 
 
 @contextmanager
-def use_seed(*parts: int) -> Iterator[None]:
-    """PyTorch's generator set from these numbers inside, and as before outside.
+def use_seed(*parts: int, device: torch.device | None = None) -> Iterator[None]:
+    """PyTorch's generator, and that of the device, set from these numbers inside, and as before outside.
 
     Layers such as dropout can draw from nothing but the global generator; setting it from (seed,
     step, chunk) makes a step a pure function, so that it can be replayed and resumed.
+
+    Args:
+        *parts: the numbers.
+        device: where layers draw, the current one of its kind; None for the host alone.
     """
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(mixed_seed(*parts))
-        yield
+    seed, module = mixed_seed(*parts), None
+    if device is not None and device.type != "cpu":
+        module = torch.get_device_module(device.type)
+    before = None if module is None else module.get_rng_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if module is not None:
+            module.manual_seed(seed)
+        try:
+            yield
+        finally:
+            if module is not None:
+                module.set_rng_state(before)

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import torch
+
 from similis.objective.context import Tiling, current_context
 
 DENSE_LIMIT = 2**19  # pairs, about 724 x 724: above, tiles measured faster (twice at 2048 x 2048) and smaller
 DENSE_DEPTH = 16  # a product of 10 vectors a class is so dear that making it again in tiles costs more than it saves
 TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
 TILE_COLUMNS = 1024
+CPU = torch.device("cpu")
+UNKNOWN_MEMORY = 2**32  # bytes that are taken to be free where nobody can tell
 
 
-def choose_tiling(rows: int, columns: int, depth: int = 1) -> Tiling | None:
+# An accelerator waits for launches, not for its memory: few large kernels.
+PAIR_BYTES = 36  # of a dense matrix and what its backward pass keeps, for each number
+DENSE_SHARE = 0.25  # of the memory that is free when a process first asks
+DEVICE_TILE = Tiling(4096, 4096, positive_rows=1024)
+
+
+def choose_tiling(rows: int, columns: int, depth: int = 1, device: torch.device = CPU) -> Tiling | None:
     """The tiling of a comparison: none up to ``DENSE_LIMIT`` pairs or inside a compiled graph.
 
-    A pair of more than ``DENSE_DEPTH`` numbers counts as several.
+    A pair of more than ``DENSE_DEPTH`` numbers counts as several. On a device the matrix is dense while it fits
+    ``DENSE_SHARE`` of the free memory, then in tiles of ``DEVICE_TILE``.
 
     Args:
         rows: number of rows.
         columns: number of columns of all blocks.
         depth: numbers behind one similarity (vectors of a class, positives of an anchor).
+        device: where the comparison is made.
     """
     chosen = current_context().tiling
     if chosen != "auto":
         return chosen
+    if device.type != "cpu":
+        fits = rows * columns * depth * PAIR_BYTES <= DENSE_SHARE * free_memory(device)
+        return None if fits else DEVICE_TILE._replace(columns=max(1, DEVICE_TILE.columns // depth))
     if rows * columns * max(depth, DENSE_DEPTH) <= DENSE_LIMIT * DENSE_DEPTH:
         return None
     wide = max(1, min(columns, TILE_COLUMNS // depth))
     return Tiling(max(1, min(rows, TILE_SIZE // (wide * depth))), wide)
+
+
+@cache
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on a device, asked for once: a choice must not change from step to step."""
+    module = torch.get_device_module(device.type)
+    if hasattr(module, "mem_get_info"):
+        return int(module.mem_get_info(device)[0])
+    if hasattr(module, "recommended_max_memory"):  # MPS shares the memory of the host
+        return int(module.recommended_max_memory() - module.current_allocated_memory())
+    if hasattr(torch.accelerator, "get_memory_info"):
+        return int(torch.accelerator.get_memory_info(device)[0])
+    return UNKNOWN_MEMORY
 
 
 def ring_tiling() -> Tiling | None:

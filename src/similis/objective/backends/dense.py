@@ -59,8 +59,14 @@ class Columns:
         if self.which != "neg" or block.relation is not None or not sure or self.tile.numel() < ENTRIES:
             return None
         index, real = block.alike(self.row_labels)
-        few = index.shape[1] <= SHARE * len(block) and bool(real[:, 0].all())
+        few = index.shape[1] <= SHARE * len(block) and self.all_have_some(real)
         return torch.where(real, index, index[:, :1]) if few else None
+
+    def all_have_some(self, real: Tensor) -> bool:
+        """Whether every row has a column of its label; of a device the labels on the host tell."""
+        if real.is_cpu or self.row_labels is None:
+            return bool(real[:, 0].all())
+        return bool((self.block.class_sizes(self.row_labels) > 0).all())
 
     @cached_property
     def one(self) -> Tensor | None:

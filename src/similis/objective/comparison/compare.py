@@ -11,6 +11,7 @@ from similis.objective.backends.base import Comparison
 from similis.objective.backends.choice import choose_tiling, ring_tiling
 from similis.objective.backends.tiled.comparison import compare_in_tiles
 from similis.objective.context import Partition, current_context, spread_evenly
+from similis.objective.host_copies import known_on_host, on_host
 from similis.objective.terms.labels import check_labels, check_rows
 from similis.objective.terms.references import Block, References, batch_references
 from similis.sphere import unit, widen
@@ -92,11 +93,17 @@ def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
     share = context.partition(len(columns)) if context.shards is None else context.shards
     names = class_numbers(rows, share)
     if rows.ndim == 3:
-        rows, names = rows.flatten(0, 1), names.repeat_interleave(rows.shape[1])
+        rows, names = rows.flatten(0, 1), repeat_names(names, rows.shape[1])
     every = columns if share is None else share.gather(columns)
-    block = Block(every, torch.arange(len(every), device=every.device))
+    block = Block(every, count_up(0, len(every), every.device))
     p = build_comparison(rows, names, References((block,)), sphere=True, normalise=False)
     return replace(p, communicator=None if share is None else share.communicator)
+
+
+def repeat_names(names: Tensor, times: int) -> Tensor:
+    """Each name so many times in a row, on the host too."""
+    made = names.repeat_interleave(times)
+    return made if made.is_cpu else known_on_host(made, on_host(names).repeat_interleave(times))
 
 
 def count_classes(proxies: Tensor) -> int:
@@ -129,7 +136,13 @@ def own_classes(values: Tensor) -> Tensor:
 def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:
     """Class numbers (C,) of proxies, which may be one rank's share of all."""
     first = 0 if share is None else share.first
-    return torch.arange(first, first + len(proxies), device=proxies.device)
+    return count_up(first, len(proxies), proxies.device)
+
+
+def count_up(first: int, number: int, device: torch.device) -> Tensor:
+    """Whole numbers (number,) from ``first`` on, known on the host too."""
+    made = torch.arange(first, first + number, device=device)
+    return made if made.is_cpu else known_on_host(made, torch.arange(first, first + number))
 
 
 def build_comparison(
@@ -152,7 +165,7 @@ def build_comparison(
             raise UserError(RING_DENSE)
         return compare_in_tiles(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=chosen)
     depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
-    tiling = choose_tiling(len(vectors), len(references), depth)
+    tiling = choose_tiling(len(vectors), len(references), depth, vectors.device)
     if tiling is not None and len(vectors) and len(references):
         return compare_in_tiles(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=tiling)
     wide = unit if normalise else widen

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.base import Comparison, squares
-from similis.objective.comparison.compare import compare, has_whole_batch
+from similis.objective.comparison.compare import compare, count_up, has_whole_batch
+from similis.objective.host_copies import on_host
 from similis.objective.terms.labels import check_labels
 from similis.objective.terms.reductions import count, lse, present, softplus, top, total
 from similis.objective.terms.references import Block, References
@@ -89,7 +90,7 @@ def npair(
     if positives not in ("all", "one", "pairs"):
         raise UserError(unknown("choice of positives", positives, ["all", "one", "pairs"]))
     if positives == "pairs" and references is None and labels.ndim == 1 and has_whole_batch():
-        rows = pair_rows(check_labels(labels, len(embeddings)))
+        rows = pair_rows(on_host(check_labels(labels, len(embeddings)))).to(embeddings.device)
         if rows.shape[1]:
             return chosen_pairs(embeddings[rows[0]], embeddings[rows[1]], l2, sphere)
     p = compare(embeddings, labels, references, sphere=sphere)
@@ -132,7 +133,7 @@ def pair_rows(labels: Tensor) -> Tensor:
 
 def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> Tensor:
     """The loss of N pairs, (N, D) each: N^2 products, where masks over the batch would take B^2."""
-    names = torch.arange(len(anchors), device=anchors.device)
+    names = count_up(0, len(anchors), anchors.device)
     p = compare(anchors, names, References((Block(partners, names),)), sphere=sphere)
     value = p.mean(p.every(lambda t: lse(t.s)) - p.at(names).s)  # log(1 + sum over k of e^(s_ik - s_ii))
     return value + l2 * (squares(p.rows).mean() + squares(p.columns()[0]).mean()) / 2 if l2 else value

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from similis.objective.host_copies import known_on_host, on_host
 from similis.values import UserError
 
 Check = Callable[..., Tensor]
@@ -63,7 +64,11 @@ def find_class_rows(labels: Tensor, ids: Tensor) -> Tensor:
 def find_rows(labels: Tensor, ids: Tensor) -> Tensor:
     """As :func:`rows_of`, for labels that are int64."""
     rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
-    if not torch.equal(ids[rows], labels):
+    found = ids[rows] == labels
+    if not rows.is_cpu:  # one transfer for the numbers and for whether they are right
+        known, found = torch.stack([rows, found.long()]).cpu()
+        known_on_host(rows, known)
+    if not bool(found.all()):
         strange = labels[ids[rows] != labels][:5].tolist()
         raise UserError(f"labels {strange} are not among the {len(ids)} class_ids that the loss was built with")
     return rows
@@ -89,7 +94,8 @@ def check_range(labels: Tensor, classes: int) -> Tensor:
     """As :func:`known_rows`, for labels (B,)."""
     if not len(labels):
         return labels
-    low, high = int(labels.min()), int(labels.max())
+    names = on_host(labels)
+    low, high = int(names.min()), int(names.max())
     if low < 0 or high >= classes:
         raise UserError(
             f"labels run from {low} to {high} but there are proxies for classes 0 to {classes - 1}; "

@@ -115,12 +115,28 @@ def leading_places(flat: Tensor, k: int) -> tuple[Tensor, Tensor]:
         found, index = flat.max(1, keepdim=True)
         return found, index
     if not torch.compiler.is_compiling() and 8 * k < flat.shape[1]:
-        index = flat.topk(k, 1).indices.sort(1).values
+        index = leading_set(flat, k).sort(1).values
+        if not flat.is_cpu:
+            found, order = flat.gather(1, index).sort(dim=1, descending=True, stable=True)
+            return found, index.gather(1, order)
         found, order = flat.gather(1, index).sort(dim=1, descending=True, stable=True)
         if is_false(((flat >= found[:, -1:]).sum(1) > k).any()):  # no rival of the last one was left out
             return found, index.gather(1, order)
     found, index = flat.sort(dim=1, descending=True, stable=True)
     return found[:, :k], index[:, :k]
+
+
+def leading_set(flat: Tensor, k: int) -> Tensor:
+    """Places of the k largest of each row; on a device, where a look at ties would be waited for, the lowest of equals.
+
+    There every place has a number of its own: above the k-th largest value all come first, then the lowest at it.
+    """
+    values, index = flat.topk(k, 1)
+    if flat.is_cpu:
+        return index
+    width, edge = flat.shape[1], values[:, -1:]
+    falling = torch.arange(width, 0, -1, device=flat.device)
+    return torch.where(flat > edge, falling + width, torch.where(flat == edge, falling, 0)).topk(k, 1).indices
 
 
 def is_false(value: Tensor) -> bool:

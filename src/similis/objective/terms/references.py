@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.context import Partition, current_context
+from similis.objective.host_copies import on_host
 from similis.values import UserError
 
 Set = Literal["pos", "neg", "others", "every"]
@@ -87,8 +88,15 @@ class Block:
         ordered, order = self.labels.sort(stable=True)
         first = torch.searchsorted(ordered, row_labels)
         size = torch.searchsorted(ordered, row_labels, right=True) - first
-        step = torch.arange(padded_width(size, len(self)), device=first.device)
+        known = size if size.is_cpu or torch.compiler.is_compiling() else self.class_sizes(row_labels)
+        step = torch.arange(padded_width(known, len(self)), device=first.device)
         return order[(first[:, None] + step).clamp(max=max(len(self) - 1, 0))], step < size[:, None]
+
+    def class_sizes(self, row_labels: Tensor) -> Tensor:
+        """(rows,) how many columns have the row's label, from the labels on the host."""
+        assert self.labels is not None
+        wanted, ordered = on_host(row_labels), on_host(self.labels).sort().values
+        return torch.searchsorted(ordered, wanted, right=True) - torch.searchsorted(ordered, wanted)
 
 
 def padded_width(sizes: Tensor, columns: int) -> int:

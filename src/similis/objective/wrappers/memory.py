@@ -82,7 +82,11 @@ class WithMemory(nn.Module):
         if self._waiting is not None and self.training:
             self.remember(*self._waiting)
             self._waiting = None
-        ids = torch.full_like(labels, UNKNOWN, dtype=torch.int64) if image_ids is None else image_ids.long()
+        ids = (
+            torch.full_like(labels, UNKNOWN, dtype=torch.int64)
+            if image_ids is None
+            else image_ids.to(embeddings.device, torch.int64)
+        )
         inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
         filled = len(self)
         if int(self.batches) < self.start or filled == 0:
@@ -131,7 +135,7 @@ class WithMemory(nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back a copy of the waiting batch of :meth:`get_extra_state`."""
-        kept = {key: value.clone() for key, value in state.items()}
+        kept = {key: value.to(self.vectors.device, copy=True) for key, value in state.items()}
         self._waiting = (kept["vectors"], kept["labels"], kept["ids"]) if kept else None
 
 

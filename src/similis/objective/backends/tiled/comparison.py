@@ -16,6 +16,7 @@ from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors
 from similis.objective.backends.tiled.reduction import Reduction, reduce_nothing
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
 from similis.objective.context import Partition, Tiling, current_context
+from similis.objective.host_copies import on_host
 from similis.objective.terms.distances import Similarities, products
 from similis.objective.terms.pair_products import row_of_each
 from similis.objective.terms.reductions import Reduced, Term, Top
@@ -35,6 +36,7 @@ class Side:
     labels: Tensor | None
     counting: int | None = None  # the first label where labels rise by one, as those of classes do
     passed: RemoteColumns | None = None  # then the reader has this process's part of the vectors, labels are of all
+    names: Tensor | None = None  # the labels on the host, where tiles are planned
 
     @property
     def order(self) -> Tensor | None:
@@ -113,6 +115,9 @@ class TiledComparison(Comparison):
                 ids=permute_optional(block.ids, side.order),
             ),
             row_labels=self._row.labels,
+            row_names=self._row.names,
+            column_names=side.names if counting is None else None,
+            only_band=ask.which != "neg" or self._once(number, "only band", lambda: is_in_band(block, self.row_labels)),
             own=permute_optional(block.own, self._row.order),
             offset=first,
             tiling=self.tiling,
@@ -203,13 +208,27 @@ def as_tiled(p: Comparison) -> TiledComparison:
 def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
     """Vectors as a reader in the order of their labels; classes are in order already and are not moved."""
     order, counting = None, None
-    if labels is not None and len(labels) > 1:
-        first, final = int(labels[0]), int(labels[-1])
-        if bool((labels[1:] < labels[:-1]).any()):
+    names = None if labels is None else on_host(labels)
+    if labels is not None and names is not None and len(labels) > 1:
+        first, final = int(names[0]), int(names[-1])
+        if bool((names[1:] < names[:-1]).any()):
             order = labels.argsort(stable=True)
-        elif final - first == len(labels) - 1 and bool((labels[1:] > labels[:-1]).all()):
+        elif final - first == len(names) - 1 and bool((names[1:] > names[:-1]).all()):
             counting = first
-    return Side(read_in_tiles(vectors, normalise, order), permute_optional(labels, order), counting)
+    ordered = permute_optional(labels, order)
+    if order is not None and names is not None:
+        names = ordered if labels is names else names.sort().values
+    return Side(read_in_tiles(vectors, normalise, order), ordered, counting, names=names)
+
+
+def is_in_band(block: Block, row_labels: Tensor | None) -> bool:
+    """Whether columns outside a row tile's band are all negatives: no image has two labels."""
+    if block.mirrored or block.own is None or block.ids is None or row_labels is None or block.labels is None:
+        return True
+    own, ids, labels = on_host(block.own), on_host(block.ids), on_host(block.labels)
+    found = torch.isin(ids, own).nonzero()[:, 0]
+    same = own[:, None] == ids[found]
+    return not bool((same & (on_host(row_labels)[:, None] != labels[found])).any())
 
 
 def make_remote_side(block: Block, joint: Partition, own: Side | None, normalise: bool, size: int) -> Side:
@@ -219,7 +238,8 @@ def make_remote_side(block: Block, joint: Partition, own: Side | None, normalise
         part = None if labels is None else labels[joint.first : joint.first + joint.own]
         own = make_side(block.vectors, part, normalise)
     passed = RemoteColumns(own.reader, joint, reading_order(joint, labels, own.reader.raw.device), size)
-    return Side(own.reader, permute_optional(labels, passed.order), passed=passed)
+    ordered = permute_optional(labels, passed.order)
+    return Side(own.reader, ordered, passed=passed, names=None if ordered is None else on_host(ordered))
 
 
 def take_rows(reader: TileReader, index: Tensor | None = None) -> Tensor:

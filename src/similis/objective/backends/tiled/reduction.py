@@ -267,10 +267,21 @@ def has_ties(values: Tensor, found: Top) -> bool:
     return bool((((values == best) & (best > -INF)).flatten(1).sum(1) > 1).any())
 
 
+def lowest_of_largest(values: Tensor, numbers: Tensor) -> Top:
+    """The largest of each row (r, c) with the lowest of its column numbers, without a look for ties."""
+    best, place = values.max(1, keepdim=True)
+    none = torch.iinfo(numbers.dtype).max
+    index = torch.where(values == best, numbers, none).amin(1, keepdim=True)
+    index = torch.where(index == none, numbers[place], index)  # NaN is equal to nothing
+    return Top(best, torch.where(best == -INF, -1, index))
+
+
 def top_of_tile(term: Term, span: TileRange, plan: TileSchedule) -> Top:
     """The largest of a tile with their column numbers; among equals the lowest number is taken."""
     numbers = plan.numbers(span.left, span.right)
     values = fill_masked(term, -INF)
+    if plan.columns.order is not None and term.k == 1 and values.ndim == 2 and values.shape[1] and not values.is_cpu:
+        return lowest_of_largest(values, numbers)
     found = find_largest(values, term.k)
     if plan.columns.order is not None and (term.k > 1 or has_ties(values, found)):
         numbers, order = numbers.sort()  # now the lowest place is the lowest number

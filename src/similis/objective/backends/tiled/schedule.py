@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -26,8 +25,6 @@ from similis.objective.terms.references import Block, Set
 from similis.objective.terms.tile import Tile, TileFunction, as_terms
 
 Value = TypeVar("Value", bound=Tensor | None)
-
-POSITIVE_ROWS = 128  # rows whose positives are looked at together: the fewer, the fewer strangers among the columns
 
 
 class TileRange(NamedTuple):
@@ -68,6 +65,9 @@ class TileSchedule:
     columns: TileReader
     block: Block  # labels, ids and relation in the order in which the columns are read
     row_labels: Tensor | None
+    row_names: Tensor | None  # labels of the rows on the host, and of the columns where the block has labels
+    column_names: Tensor | None
+    only_band: bool  # columns outside a row tile's band are all negatives: no image has two labels
     own: Tensor | None
     offset: int  # number of the block's first column
     tiling: Tiling
@@ -86,18 +86,6 @@ class TileSchedule:
         """Whether rows and columns stand in the order of labels."""
         named = self.counting is not None or self.block.labels is not None
         return self.block.relation is None and self.row_labels is not None and named
-
-    @cached_property
-    def only_band(self) -> bool:
-        """Whether columns outside a row tile's band are all negatives: no image has two labels."""
-        own, ids = self.own, self.block.ids
-        if self.block.mirrored or own is None or ids is None:
-            return True
-        assert self.row_labels is not None
-        assert self.block.labels is not None
-        found = torch.isin(ids, own).nonzero()[:, 0]
-        same = own[:, None] == ids[found]
-        return not bool((same & (self.row_labels[:, None] != self.block.labels[found])).any())
 
     def parts(self, own: GradientBuffer | None = None) -> Iterator[tuple[TileSchedule, slice, GradientBuffer | None]]:
         """The plan itself or, where columns are passed round, that of each stretch of them while it is here.
@@ -122,7 +110,8 @@ class TileSchedule:
             relation=None if relation is None else relation[:, place],
             spread=None,
         )
-        return replace(self, columns=visit, block=block, passed=None)
+        names = None if self.column_names is None else self.column_names[place]
+        return replace(self, columns=visit, block=block, passed=None, column_names=names)
 
     def here(self, values: Sequence[Value], place: slice) -> list[Value]:
         """Values that the loss passes on (or their gradients), those of columns for a stretch of them."""
@@ -136,7 +125,7 @@ class TileSchedule:
             yield from self._upper()
             return
         count = len(self.rows)
-        height = min(self.tiling.rows, POSITIVE_ROWS) if banded else self.tiling.rows
+        height = min(self.tiling.rows, self.tiling.positive_rows) if banded else self.tiling.rows
         starts = list(range(0, count, height))
         ends = [min(start + height, count) for start in starts]
         for first, last, band in zip(starts, ends, self.bands(starts, ends), strict=True):
@@ -146,15 +135,15 @@ class TileSchedule:
 
     def bands(self, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
         """For each row tile the stretch of columns that may share a label with it; all without an order."""
-        if not self.labelled or self.row_labels is None:
+        if not self.labelled or self.row_names is None:
             return [(0, len(self.columns))] * len(starts)
-        first, final = self.row_labels[starts], self.row_labels[[end - 1 for end in ends]]
+        first, final = self.row_names[starts], self.row_names[[end - 1 for end in ends]]
         if self.counting is not None:
             low, high = ((x - self.counting).clamp(0, len(self.columns)) for x in (first, final + 1))
         else:
-            assert self.block.labels is not None
-            low = torch.searchsorted(self.block.labels, first)
-            high = torch.searchsorted(self.block.labels, final, right=True)
+            assert self.column_names is not None
+            low = torch.searchsorted(self.column_names, first)
+            high = torch.searchsorted(self.column_names, final, right=True)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def _pieces(self, band: tuple[int, int]) -> list[tuple[int, int, bool]]:
@@ -182,7 +171,7 @@ class TileSchedule:
     def _cuts(self) -> list[int]:
         """Where square tiles begin, if possible between two classes: then only those on the diagonal need a mask."""
         side = max(1, math.isqrt(self.tiling.rows * self.tiling.columns))
-        labels, count = self.block.labels if self.labelled else None, len(self.rows)
+        labels, count = self.column_names if self.labelled else None, len(self.rows)
         cuts = [0]
         while cuts[-1] < count:
             end = min(cuts[-1] + side, count)
@@ -196,9 +185,9 @@ class TileSchedule:
         """Whether a set may be incomplete off the diagonal, in columns from ``left`` on, for rows up to ``last``."""
         if not self.labelled:
             return True
-        if self.block.labels is None:  # labels rise by one
+        if self.column_names is None:  # labels rise by one
             return False
-        shared = bool(self.block.labels[last - 1] == self.block.labels[left])
+        shared = bool(self.column_names[last - 1] == self.column_names[left])
         return shared and self.which != "others"
 
     def tile(self, span: TileRange, leaves: Sequence[Tensor]) -> Tile:

@@ -1,0 +1,93 @@
+"""An emulated accelerator: a device of PyTorch's own kind whose memory is the host's and whose kernels are the CPU's.
+
+Load it before the first backward pass of a process: the autograd engine counts devices once. It refuses what CUDA
+refuses (tensors of two devices, generators of another, use after a fork) and counts what costs time there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import time
+import types
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch.utils import cpp_extension
+
+NAME = "emulated"
+DEVICES = int(os.environ.get("EMULATED_DEVICES", "2"))
+FOLDER = Path(__file__).parent
+
+
+def why_not() -> str | None:
+    """Why the extension cannot be built here; None if it can."""
+    missing = [tool for tool in (cpp_extension.get_cxx_compiler(), "ninja") if shutil.which(tool) is None]
+    return f"the emulated device needs {' and '.join(missing)} to be built" if missing else None
+
+
+def build() -> types.ModuleType:
+    """The extension, compiled at its first use into PyTorch's cache of extensions (TORCH_EXTENSIONS_DIR)."""
+    return cpp_extension.load(  # type: ignore[no-any-return]
+        "similis_emulated_device",
+        [str(FOLDER / name) for name in ("device.cpp", "operators.cpp", "fallback.cpp")],
+        extra_cflags=["-O1", "-std=c++20", "-w"],
+    )
+
+
+def index_of(device: object = None) -> int:
+    """Number of a device given as a number, a name or a torch.device; the current one for None."""
+    found = device if isinstance(device, int) or device is None else torch.device(device).index  # type: ignore[call-overload]
+    return torch.accelerator.current_device_index() if found is None else found
+
+
+class DeviceScope:
+    """``torch.emulated.device(...)``: this device is the current one inside."""
+
+    def __init__(self, device: object) -> None:
+        self.inside = index_of(device)
+
+    def __enter__(self) -> None:
+        self.before = torch.accelerator.current_device_index()
+        torch.accelerator.set_device_index(self.inside)
+
+    def __exit__(self, *_: object) -> None:
+        torch.accelerator.set_device_index(self.before)
+
+
+def device_module(extension: types.ModuleType) -> types.ModuleType:
+    """What PyTorch looks for in ``torch.emulated``."""
+    process, generator = os.getpid(), extension.default_generator
+    found = types.ModuleType(f"torch.{NAME}")
+    members = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: DEVICES,
+        "current_device": index_of,
+        "set_device": lambda device: torch.accelerator.set_device_index(index_of(device)),
+        "synchronize": lambda device=None: torch.accelerator.synchronize(index_of(device)),
+        "device": DeviceScope,
+        "manual_seed": lambda seed: generator(index_of()).manual_seed(seed),
+        "manual_seed_all": lambda seed: [generator(i).manual_seed(seed) for i in range(DEVICES)],
+        "get_rng_state": lambda device=None: generator(index_of(device)).get_state(),
+        "set_rng_state": lambda state, device=None: generator(index_of(device)).set_state(state),
+        "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16],
+        "_is_in_bad_fork": lambda: os.getpid() != process,
+    }
+    for name, member in members.items():
+        setattr(found, name, member)
+    return found
+
+
+@cache
+def load() -> types.ModuleType:
+    """Make ``torch.device("emulated")`` known to PyTorch; the extension behind it, with its counters."""
+    extension = build()
+    extension.set_devices(DEVICES)
+    torch.utils.rename_privateuse1_backend(NAME)
+    torch._register_device_module(NAME, device_module(extension))
+    torch.utils.generate_methods_for_privateuse1_backend()
+    atexit.register(time.sleep, 0.2)  # the thread of the last backward pass lets go of Python objects after its end
+    return extension

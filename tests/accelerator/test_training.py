@@ -1,0 +1,60 @@
+"""A step with a gradient cache, its draws, clipping, and the moving average on the device."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from similis.registry import losses
+from similis.training.data_parallel import sum_of_squares
+from similis.training.gradient_cache import cached_backward
+from similis.training.optimisers import MovingAverage
+from similis.training.randomness import use_seed
+from tests.accelerator.equality import assert_same, batch, make
+
+CPU = torch.device("cpu")
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 16))
+
+
+@pytest.mark.parametrize("name", ["supcon", "proxy_anchor", "smooth_ap"])
+def test_gradient_cache(device, name):
+    x, labels = batch(60)
+    found = []
+    for where in (CPU, device):
+        model, made = network().to(where), make(losses.get(name)).to(where)
+        value_of = partial(lambda made, y, e: made(e, y), made, labels.to(where))
+        value = cached_backward(model, x.to(where), value_of, chunk=16, seeds=(1, 2))
+        every = [*model.parameters(), *made.parameters()]
+        found.append([value, *(p.grad for p in every), sum_of_squares(every)])
+    assert_same(found[1], found[0], device)
+
+
+def test_draws_of_a_step_are_repeated_and_leave_no_trace(device):
+    module = torch.get_device_module(device.type)
+    before, host = module.get_rng_state(), torch.get_rng_state()
+    drawn = []
+    for _ in range(2):
+        with use_seed(3, 4, device=device):
+            drawn.append((torch.rand(5), torch.rand(5, device=device)))
+    assert_same(drawn[1], drawn[0], device)
+    assert torch.equal(module.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), host)
+
+
+def test_moving_average(device):
+    found = []
+    for where in (CPU, device):
+        model = network().to(where)
+        average = MovingAverage(model, 0.9)
+        with torch.no_grad():
+            model[0].weight.add_(1.0)
+        average.update(model)
+        found.append(average.state_dict())
+    assert_same(found[1], found[0], device)
