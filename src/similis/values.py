@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, device
 
 
 class SimilisError(Exception):
@@ -120,6 +120,7 @@ class Communicator(Protocol):
 
     rank: int
     world: int
+    device: device  # where this process computes, and exchanges
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum of ``value`` over all processes; its gradient reaches every process."""

@@ -22,8 +22,9 @@ from similis.values import DataError
 from tests.training.small import DIM, batches, task
 
 
-def made(memory: bool):
-    built = task()
+def made(memory: bool, precision: str = "float32"):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=2) if precision == "fp16" else None
+    built = task(precision=precision, scaler=scaler)  # the scale has changed before the run stops
     built.average = MovingAverage(built.model, 0.9)
     if memory:
         built.loss = WithMemory(loss("triplet"), capacity=20, dim=DIM)
@@ -42,14 +43,15 @@ def weights(built):
 
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("stop_at", [1, 5, 7])
-def test_continuing_equals_never_stopping(tmp_path, stop_at, memory):
-    whole = made(memory)
+@pytest.mark.parametrize("precision", ["float32", "fp16"])
+def test_continuing_equals_never_stopping(tmp_path, precision, stop_at, memory):
+    whole = made(memory, precision)
     train(whole, batches, Progress(), after_step=lambda r: None, after_epoch=lambda p: False, epochs=3)
 
     class Killed(Exception):
         pass
 
-    first, path = made(memory), tmp_path / "checkpoint.safetensors"
+    first, path = made(memory, precision), tmp_path / "checkpoint.safetensors"
 
     def stop(report):
         if report.progress.step == stop_at:
@@ -58,7 +60,7 @@ def test_continuing_equals_never_stopping(tmp_path, stop_at, memory):
 
     with pytest.raises(Killed):
         train(first, batches, Progress(), after_step=stop, after_epoch=lambda p: False, epochs=3)
-    second = made(memory)
+    second = made(memory, precision)
     kept = restored(path, second)
     assert (kept.progress.step, kept.notes) == (stop_at, {"best": 0.5})
     train(second, batches, kept.progress, after_step=lambda r: None, after_epoch=lambda p: False, epochs=3)

@@ -86,6 +86,29 @@ def test_the_average_follows_the_weights():
     assert torch.allclose(made.average.model.head.weight, expected, atol=1e-7)
 
 
-def test_half_precision_trains():
-    losses = fit(task(dropout=0.0, half=True))[1]
+def test_bfloat16_trains():
+    losses = fit(task(dropout=0.0, precision="bf16"))[1]
     assert losses[-1] < 0.8 * losses[0]
+
+
+def half_task(scale):
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)
+    return task(dropout=0.0, precision="fp16", scaler=scaler, clip_norm=0.1)
+
+
+def test_float16_trains_with_scaled_gradients_that_are_clipped_unscaled():
+    made = half_task(2.0**10)
+    value = train_step(made, batches(0, 0)[0], 0)
+    gradients = torch.cat([p.grad.flatten() for g in made.optimiser.param_groups for p in g["params"]])
+    assert gradients.norm() == pytest.approx(0.1, rel=1e-3)
+    assert value.item() == pytest.approx(train_step(task(dropout=0.0), batches(0, 0)[0], 0).item(), rel=1e-2)
+    losses = fit(made)[1]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_step_that_overflows_is_skipped_and_the_scale_halved():
+    made = half_task(2.0**40)
+    before = [p.detach().clone() for p in made.model.parameters()]
+    train_step(made, batches(0, 0)[0], 0)
+    assert made.scaler.get_scale() == 2.0**39
+    assert all(torch.equal(p, old) for p, old in zip(made.model.parameters(), before, strict=True))

@@ -17,6 +17,7 @@ def search(
     gallery: Annotated[str | None, typer.Option(help="Search here. [the images of the run]")] = None,
     root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
 ) -> None:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
@@ -25,7 +26,7 @@ def search(
     from similis.run.machine import Machine
 
     result = finished(run)
-    opened = open_gallery(result, Machine(workers=workers, data_root=root), gallery)
+    opened = open_gallery(result, Machine(device=device, workers=workers, data_root=root), gallery)
     found = find(opened, query, k)
     near = [
         (row, alike)

@@ -10,6 +10,7 @@ import typer
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
 Workers = Annotated[int, typer.Option(help="Processes that work side by side.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 
 
@@ -45,6 +46,7 @@ def run(
     ] = None,
     only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
     root: Root = None,
+    device: Device = "auto",
     on_ray: Annotated[bool, typer.Option("--ray", help="Work as tasks of Ray.")] = False,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
@@ -63,7 +65,8 @@ def run(
         raise UserError(f"--address {address} is that of a Ray cluster; add --ray to work there")
     read = read_plan(file)
     executor = Executor(workers, on_ray, address, Share(cpus, gpus), on_finished=print_record)
-    done = run_tournament(read, folder or Path("tournaments") / read.name, only=only, data_root=root, executor=executor)
+    place = folder or Path("tournaments") / read.name
+    done = run_tournament(read, place, only=only, data_root=root, device=device, executor=executor)
     for path in write_report(done):
         console().print(str(path), markup=False, soft_wrap=True)
 
@@ -104,6 +107,7 @@ def add(
     results: Annotated[Path | None, typer.Option(help="Take finished results from this tournament's folder.")] = None,
     workers: Workers = 1,
     root: Root = None,
+    device: Device = "auto",
 ) -> None:
     """Add losses, or another tournament's results, to a tournament; unequal terms are an error that names the field."""
     from similis.cli.screen import console
@@ -115,7 +119,7 @@ def add(
         console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
     if losses:
         grown = add_contestants(folder, losses)
-        run_tournament(grown, folder, workers=workers, data_root=root)
+        run_tournament(grown, folder, workers=workers, data_root=root, device=device)
     for path in write_report(TournamentFolder(folder, root)):
         console().print(str(path), markup=False, soft_wrap=True)
 

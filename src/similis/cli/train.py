@@ -49,6 +49,7 @@ def train(
     root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
     divide_classes: Annotated[
         bool, typer.Option("--divide-classes", help="Each process owns a share of the class vectors.")
@@ -69,7 +70,7 @@ def train(
 
     check_place(ranks, workers, address)
     machine = Machine(
-        root=runs, workers=loaders, cache_bytes=int(cache_gb * 2**30), data_root=root, verify=verify,
+        root=runs, device=device, workers=loaders, cache_bytes=int(cache_gb * 2**30), data_root=root, verify=verify,
         divide_classes=divide_classes, pass_rows=pass_rows,
     )  # fmt: skip
     named = {
@@ -78,6 +79,10 @@ def train(
         "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
     }  # fmt: skip
     spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
+    if workers is None:  # the driver of Ray may have other devices than its workers
+        from similis.engine.device import describe_device
+
+        console().print(f"device      {describe_device(machine.chosen)}", markup=False)
     try:
         with Display() as display:
             if workers is None:
@@ -126,7 +131,7 @@ def report(result: RunResult) -> None:
 
 def lines(result: RunResult) -> list[tuple[str, str]]:
     """Everything that must stand beside the numbers, then the numbers."""
-    m, facts = result.spec.model, result.facts
+    m, t, facts = result.spec.model, result.spec.training, result.facts
     seen = facts["preprocessing"]
     weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
     stated = [
@@ -142,6 +147,7 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("selected on", result.selected_on),
         ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
         ("seed", str(result.spec.seed)),
+        ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
     ]
     stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
     stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]

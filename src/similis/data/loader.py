@@ -15,6 +15,8 @@ from similis.data.examples import Data, Request
 from similis.data.transforms import policy_of
 from similis.values import Batch, SimilisError, UserError
 
+UNPINNED = ("cpu", "mps")  # devices that share the host's memory
+
 
 class _Fetch(torch.utils.data.Dataset[Tensor | SimilisError]):
     """The data as torch's loader wants it: an index is a request."""
@@ -52,13 +54,24 @@ class Loader:
         workers: number of worker processes; 0 to load in this one.
         channels_last: memory format of image batches.
         prefetch: batches that each worker prepares ahead.
+        device: where images go, as bytes and before they are normalised; labels and ids stay on the host, where
+            losses plan with them. The next batch is on its way while this one is used.
     """
 
-    def __init__(self, data: Data, *, workers: int = 0, channels_last: bool = False, prefetch: int = 2) -> None:
+    def __init__(
+        self,
+        data: Data,
+        *,
+        workers: int = 0,
+        channels_last: bool = False,
+        prefetch: int = 2,
+        device: torch.device | str = "cpu",
+    ) -> None:
         if workers < 0:
             raise UserError(f"workers is a number of processes, at least 0; given {workers}")
         self.data = data
         self.channels_last = channels_last
+        self.device = torch.device(device)
         self._queue = _Queue()
         self._workers: DataLoader[Tensor | SimilisError] | None = None
         if workers:
@@ -93,11 +106,26 @@ class Loader:
             fetched: Iterator[Tensor | SimilisError] = (self.data.fetch(request) for request in requests)
         else:
             fetched = iter(self._workers) if requests else iter(())
+        ahead: Batch | None = None
         for request, raw in zip(requests, fetched, strict=True):
             if isinstance(raw, SimilisError):
                 raise raw
-            images = self.data.finish(raw, channels_last=self.channels_last)
-            yield Batch(images, labels[request.rows], request.rows)
+            images = self.data.finish(self._send(raw), channels_last=self.channels_last)
+            batch = Batch(images, labels[request.rows], request.rows)
+            if self.device.type == "cpu":
+                yield batch
+                continue
+            if ahead is not None:
+                yield ahead
+            ahead = batch
+        if ahead is not None:
+            yield ahead
+
+    def _send(self, raw: Tensor) -> Tensor:
+        """A batch on its way to the device: from pinned memory, so that nothing is waited for."""
+        if self.device.type in UNPINNED:
+            return raw.to(self.device)
+        return raw.pin_memory().to(self.device, non_blocking=True)
 
 
 def context_for(data: Data) -> Any:

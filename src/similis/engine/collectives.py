@@ -32,15 +32,17 @@ class Collectives:
 
     Args:
         group: a process group; None for that of all processes.
+        device: where the group's backend wants its tensors; those of other devices are moved there and back.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> None:
         if not dist.is_initialized():
             raise UserError(
                 "torch.distributed is not initialised in this process; start it by torchrun and call "
                 "torch.distributed.init_process_group, or use similis.engine.local_group"
             )
         self.group = group
+        self.device = torch.device(device)
         self.rank = dist.get_rank(group)
         self.world = dist.get_world_size(group)
         self.bytes: Counter[str] = Counter()
@@ -52,8 +54,8 @@ class Collectives:
 
     def counts(self, rows: int) -> tuple[int, ...]:
         """The number of rows that each process has, in the order of ranks."""
-        found = self._gathered(torch.tensor([rows], dtype=torch.int64, device=self._device))
-        return tuple(int(count) for count in found)
+        found = self._gathered(torch.tensor([rows], dtype=torch.int64, device=self.device))
+        return tuple(found.tolist())
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
         """The rows (n, ...) of all processes in the order of ranks; n may differ, the rest of the shape not.
@@ -69,17 +71,17 @@ class Collectives:
 
     def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
         """The value of one process, without gradient; shape and type must be known to all."""
-        out = value.detach().clone().contiguous()
+        out = self._copy(value)
         self.bytes["broadcast"] += size_of(out)
         dist.broadcast(out, group=self.group, group_src=source)
-        return out
+        return out.to(value.device)
 
     def reduce(self, value: Tensor, owner: int) -> Tensor:
         """The sum of ``value`` over all processes, at ``owner`` alone, without gradient; elsewhere it means nothing."""
-        out = value.detach().clone().contiguous()
+        out = self._copy(value)
         self.bytes["reduce"] += size_of(out)
         dist.reduce(out, group=self.group, group_dst=owner)
-        return out
+        return out.to(value.device)
 
     def average(self, values: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over all processes; one message for each type."""
@@ -96,29 +98,31 @@ class Collectives:
         """Return when every process has come here."""
         dist.barrier(self.group)
 
-    @property
-    def _device(self) -> torch.device:
-        return torch.device("cuda" if dist.get_backend(self.group) == "nccl" else "cpu")
+    def _copy(self, value: Tensor) -> Tensor:
+        """A value of its own where the group wants it."""
+        return value.detach().to(self.device, copy=True).contiguous()
 
     def _summed(self, value: Tensor) -> Tensor:
-        out = value.detach().clone().contiguous()
+        out = self._copy(value)
         self.bytes["sum"] += size_of(out)
         dist.all_reduce(out, group=self.group)
-        return out
+        return out.to(value.device)
 
     def _gathered(self, rows: Tensor) -> Tensor:
         """Equal numbers of rows from every process, one after the other."""
-        out = rows.new_empty((self.world * len(rows), *rows.shape[1:]))
+        here = rows.to(self.device).contiguous()
+        out = here.new_empty((self.world * len(rows), *rows.shape[1:]))
         self.bytes["gather"] += size_of(rows)
-        _all_gather(out, rows.contiguous(), group=self.group)
-        return out
+        _all_gather(out, here, group=self.group)
+        return out.to(rows.device)
 
     def _scattered(self, rows: Tensor) -> Tensor:
         """Of equal blocks, one for each process, the sum over processes of this one's block."""
-        out = rows.new_empty((len(rows) // self.world, *rows.shape[1:]))
+        here = rows.to(self.device).contiguous()
+        out = here.new_empty((len(rows) // self.world, *rows.shape[1:]))
         self.bytes["scatter"] += size_of(rows)
-        _reduce_scatter(out, rows.contiguous(), group=self.group)
-        return out
+        _reduce_scatter(out, here, group=self.group)
+        return out.to(rows.device)
 
 
 class _Sum(torch.autograd.Function):

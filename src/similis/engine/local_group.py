@@ -23,7 +23,7 @@ class RankFailedError(SimilisError, RuntimeError):
 
 
 class LocalGroup:
-    """N processes with a process group over gloo, for any number of calls.
+    """N processes with a process group, for any number of calls.
 
     If one of them fails or is lost, all are ended, and the call raises :class:`RankFailedError`, or the error itself
     where it is one of this package, with a sentence for the user.
@@ -32,6 +32,7 @@ class LocalGroup:
         number: of processes.
         threads: of each process; None leaves torch's choice.
         timeout: seconds that a process waits for the others within one collective.
+        device: of the processes, by name; of several devices each process takes one.
 
     Example:
         >>> from similis.engine.local_group import LocalGroup
@@ -39,12 +40,13 @@ class LocalGroup:
         2
     """
 
-    def __init__(self, number: int, *, threads: int | None = 1, timeout: float = 1800.0) -> None:
+    def __init__(self, number: int, *, threads: int | None = 1, timeout: float = 1800.0, device: str = "cpu") -> None:
         if number < 1:
             raise UserError(f"number={number} given; at least one process has to work")
         self.number = number
         self.threads = threads
         self.timeout = timeout
+        self.device = device
         self._doors: list[Any] = []
         self._processes: list[Any] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -57,7 +59,7 @@ class LocalGroup:
             here, there = context.Pipe()
             process = context.Process(
                 target=serve,
-                args=(there, Place(rank, self.number, f"file://{store}", self.threads, self.timeout)),
+                args=(there, Place(rank, self.number, f"file://{store}", self.threads, self.timeout, self.device)),
                 daemon=True,
             )
             process.start()
@@ -166,10 +168,11 @@ def launch(
     ranks: int,
     *arguments: Any,
     threads: int | None = 1,
+    device: str = "cpu",
     on_message: OnMessage | None = None,
 ) -> list[Any]:
     """``function(communicator, *arguments)`` in fresh processes of this machine; see :meth:`LocalGroup.call`."""
-    with LocalGroup(ranks, threads=threads) as processes:
+    with LocalGroup(ranks, threads=threads, device=device) as processes:
         return processes.call(function, *arguments, on_message=on_message)
 
 

@@ -22,6 +22,7 @@ class Place(NamedTuple):
     init_method: str  # file:// on one machine, tcp:// between machines
     threads: int | None
     timeout: float
+    device: str = "cpu"
 
     @property
     def is_local(self) -> bool:
@@ -31,35 +32,38 @@ class Place(NamedTuple):
 
 @contextmanager
 def member_of_group(place: Place) -> Iterator[Any]:
-    """This process as a member of a new process group over gloo; gives its communicator."""
+    """This process as a member of a new process group with its device's backend; gives its communicator."""
     if sys.platform == "linux" and place.is_local:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     import torch
     import torch.distributed as dist
 
     from similis.engine.collectives import Collectives
+    from similis.engine.device import choose_device, group_backend, use_device
 
     if place.threads is not None:
         torch.set_num_threads(place.threads)
     wait = timedelta(seconds=place.timeout)
+    device = choose_device(place.device, int(os.environ.get("LOCAL_RANK", place.rank if place.is_local else 0)))
+    use_device(device)
     dist.init_process_group(
-        "gloo", init_method=place.init_method, rank=place.rank, world_size=place.world, timeout=wait
+        group_backend(device), init_method=place.init_method, rank=place.rank, world_size=place.world, timeout=wait
     )
     try:
-        yield Collectives()
+        yield Collectives(device=device)
     finally:
         dist.destroy_process_group()
 
 
 @contextmanager
-def group_of_environment(timeout: float = 1800.0) -> Iterator[Any]:
-    """The process group that torchrun describes in the environment, over gloo; gives its communicator."""
+def group_of_environment(timeout: float = 1800.0, device: str = "auto") -> Iterator[Any]:
+    """The process group that torchrun describes in the environment; gives its communicator."""
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         raise UserError(
             "RANK and WORLD_SIZE are not set; start this by torchrun, or use similis.engine.local_group.launch"
         )
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    with member_of_group(Place(rank, world, "env://", None, timeout)) as communicator:
+    with member_of_group(Place(rank, world, "env://", None, timeout, device)) as communicator:
         yield communicator
 
 

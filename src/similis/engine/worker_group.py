@@ -30,6 +30,7 @@ class Order(NamedTuple):
     workers: int
     share: Share
     timeout: float
+    device: str
     on_message: OnMessage | None
 
 
@@ -40,6 +41,7 @@ def run_worker_group(
     share: Share | None = None,
     losses_allowed: int = 10,
     timeout: float = 1800.0,
+    device: str = "cpu",
     on_message: OnMessage | None = None,
 ) -> list[Result]:
     """``function(communicator, *arguments)`` on workers that share a process group; results in the order of ranks.
@@ -55,6 +57,7 @@ def run_worker_group(
         share: what one worker takes of the cluster.
         losses_allowed: how often workers may be lost.
         timeout: seconds that a worker waits for the others within one collective.
+        device: of the workers, by name; a worker sees those that its share gives it.
         on_message: called here with a rank and what its worker says meanwhile; the function then gets a last
             argument more, ``send``, to send it with. What the engine says has the rank -1.
     """
@@ -62,7 +65,7 @@ def run_worker_group(
         raise UserError(f"workers={workers} given; at least one has to work")
     ray = ray_library()
     connect()
-    order = Order(function, arguments, workers, share or Share(), timeout, on_message)
+    order = Order(function, arguments, workers, share or Share(), timeout, device, on_message)
     for lost in range(1, losses_allowed + 2):
         try:
             return try_once(ray, order)
@@ -94,7 +97,9 @@ def try_once(ray: Any, order: Order) -> list[Any]:
         host, port = ray.get(members[0].place.remote())
         meeting, home = f"tcp://{host}:{port}", str(Path.cwd())
         calls = [
-            member.work.remote(Place(rank, order.workers, meeting, None, order.timeout), home, order[:2], mailbox)
+            member.work.remote(
+                Place(rank, order.workers, meeting, None, order.timeout, order.device), home, order[:2], mailbox
+            )
             for rank, member in enumerate(members)
         ]
         return collect_results(ray, calls, mailbox, order.on_message)

@@ -183,8 +183,8 @@ def tiles(rows: int, columns: int) -> AbstractContextManager[None]:
 
     Example:
         >>> with tiles(64, 128):
-        ...     current_context().tiling
-        Tiling(rows=64, columns=128)
+        ...     current_context().tiling.columns
+        128
     """
     return use_context(replace(_current.get(), tiling=Tiling(rows, columns)))
 

@@ -43,13 +43,14 @@ def code_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str:
+def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str, device: str = "cpu") -> str:
     """Where the result of a specification lives: the same inputs, the same place.
 
     Args:
         spec: of the run.
         data_fingerprint: of the contents of its data and of their division.
         files_fingerprint: see :func:`files_fingerprint`.
+        device: the kind of device, whose rounding may differ from that of others.
     """
     parts = {
         "spec": without_places(spec),
@@ -57,7 +58,7 @@ def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str) -> str
         "files": files_fingerprint,
         "source": source_fingerprints(spec),
         "numerics": NUMERICS,
-    }
+    } | ({} if device == "cpu" else {"device": device})
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

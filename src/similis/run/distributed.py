@@ -45,7 +45,9 @@ def run_on_ranks(
     if ranks == 1:
         return run(spec, machine, watch)
     on_message = forward_messages(watch or Silence(), on_line)
-    result: RunResult = launch(run_and_report, ranks, spec, machine, threads=threads, on_message=on_message)[0]
+    result: RunResult = launch(
+        run_and_report, ranks, spec, machine, threads=threads, device=machine.device, on_message=on_message
+    )[0]
     return result
 
 
@@ -75,9 +77,18 @@ def run_on_ray(
     share = share or Share()
     connect(address, cpus=max(os.cpu_count() or 1, round(workers * share.cpus + 0.5)) if address is None else None)
     machine = seen_by_all(machine or Machine())
+    if machine.device == "auto" and not share.gpus:  # a worker without a card must not take one
+        machine = replace(machine, device="cpu")
     on_message = forward_messages(watch or Silence(), on_line)
     found = run_worker_group(
-        run_and_report, workers, spec, machine, share=share, losses_allowed=losses_allowed, on_message=on_message
+        run_and_report,
+        workers,
+        spec,
+        machine,
+        share=share,
+        losses_allowed=losses_allowed,
+        device=machine.device,
+        on_message=on_message,
     )
     result: RunResult = found[0]
     return result

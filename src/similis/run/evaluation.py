@@ -20,13 +20,18 @@ from similis.values import Embedded
 
 def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
     """R@1 on the classes that choose."""
-    found = evaluate_rows(module, loader, rows, spec)
+    found = on_device(evaluate_rows(module, loader, rows, spec), loader)
     return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
 
 
 def evaluate_rows(module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec) -> Embedded:
     """Embeddings of these rows, with row numbers of the manifest as ids."""
     return embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
+
+
+def on_device(found: Embedded, loader: Loader) -> Embedded:
+    """Embeddings where the model computes: neighbours are searched there."""
+    return found._replace(vectors=found.vectors.to(loader.device))
 
 
 def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
@@ -40,8 +45,9 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
     groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
     judge = partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
-    result = judge(found, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
-    leading = {size: found._replace(vectors=found.vectors[:, :size]) for size in spec.evaluation.sizes}
+    there = on_device(found, parts.loader)
+    result = judge(there, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
+    leading = {size: there._replace(vectors=there.vectors[:, :size]) for size in spec.evaluation.sizes}
     cuts = {size: judge(part, ks=(1,), collapse_checks=False) for size, part in leading.items()}
     more = {f"recall@1 of {size}": cut.means["recall@1"] for size, cut in cuts.items()}
     result = replace(result, means={**result.means, **more})

@@ -1,12 +1,16 @@
-"""What a run may use of the machine; none of it changes a number."""
+"""What a run may use of the machine; none of it changes a number, except by the rounding of another kind of device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
+from similis.engine.device import choose_device
 from similis.training.loop import StepReport
 from similis.values import Communicator
 
@@ -17,6 +21,8 @@ class Machine:
 
     Attributes:
         root: folder of all runs.
+        device: that computes: ``auto`` (the machine's accelerator, or else its processor), ``cpu``, ``cuda``, ``mps``,
+            ``xpu`` or any other that PyTorch knows. Only its kind can change a number, and is part of the address.
         workers: processes that load images; 0 loads them in this one.
         cache_bytes: memory for decoded images.
         data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
@@ -29,6 +35,7 @@ class Machine:
     """
 
     root: Path = Path("runs")
+    device: str = "auto"
     workers: int = 0
     cache_bytes: int = 2 * 2**30
     data_root: str | None = None
@@ -38,6 +45,11 @@ class Machine:
     communicator: Communicator | None = None
     divide_classes: bool = False
     pass_rows: bool = False
+
+    @cached_property
+    def chosen(self) -> torch.device:
+        """The device of this process; raises where the machine does not have it."""
+        return choose_device(self.device) if self.communicator is None else self.communicator.device
 
 
 class Watch(Protocol):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from similis.data.loader import Loader
 from similis.retrieval.offline_mining import Mined, mine_offline
-from similis.run.evaluation import evaluate_rows
+from similis.run.evaluation import evaluate_rows, on_device
 from similis.run.sharing import is_first
 from similis.run.spec import RunSpec
 from similis.training.randomness import mixed_seed
@@ -40,7 +40,7 @@ def refresh_table(
     """
     mining = spec.training.mining
     if is_first(communicator):
-        found = evaluate_rows(module, loader, rows, spec)
+        found = on_device(evaluate_rows(module, loader, rows, spec), loader)
         kind = "semi_hard" if mining.kind == "semi_hard" else "hard"  # neighbours draw their positives epoch by epoch
         generator = torch.Generator().manual_seed(mixed_seed(spec.seed, MINING, epoch))
         table = mine_offline(found, mining.listed, kind=kind, generator=generator)

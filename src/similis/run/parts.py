@@ -95,7 +95,7 @@ def build_model(spec: RunSpec, machine: Machine) -> Embedder:
         model.backbone.preprocessing = replace(model.preprocessing, resize=m.resize)
     if machine.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
-    return model
+    return model.to(machine.chosen)  # drawn on the host: the same weights on every device
 
 
 def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
@@ -113,7 +113,7 @@ def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policie
             "every other backbone one of images; choose the backbone that fits the data"
         )
     if preprocessing is None:
-        return Loader(FeatureData(manifest.vectors, manifest.labels))
+        return Loader(FeatureData(manifest.vectors, manifest.labels), device=machine.chosen)
     data = image_data(
         manifest,
         preprocessing,
@@ -121,13 +121,13 @@ def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policie
         policies=policies,
         workers=machine.workers,
     )
-    return Loader(data, workers=machine.workers, channels_last=machine.channels_last)
+    return Loader(data, workers=machine.workers, channels_last=machine.channels_last, device=machine.chosen)
 
 
-def feature_loader(features: Tensor, source: Source) -> Loader:
+def feature_loader(features: Tensor, source: Source, machine: Machine) -> Loader:
     """Batches of ready features."""
     data: Data = FeatureData(features, source.manifest.labels)
-    return Loader(data)
+    return Loader(data, device=machine.chosen)
 
 
 def build_objective(spec: RunSpec, classes: Mapping[int, str]) -> Objective | Combined:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from similis.run.mining_refresh import refresh_table
@@ -19,6 +21,9 @@ from similis.training.tensors import save_model
 
 if TYPE_CHECKING:
     from similis.run.stage import Stage
+
+
+LOG_STEPS = 20  # steps on a device between two looks at their losses, each of which waits for it
 
 
 def chosen_path(folder: RunFolder, stage: str) -> Path:
@@ -40,6 +45,8 @@ class Keeper:
         self.notes = notes
         self.sound = sound  # the last checkpoint in the folder can be relied on
         self.events: Events | None = None
+        self.waiting: list[tuple[StepReport, dict[str, int]]] = []  # steps whose loss was not read yet
+        self.log_steps = 1 if torch.device(stage.device).type == "cpu" else LOG_STEPS
 
     def mined(self, progress: Progress) -> None:
         """Where an epoch begins: mine anew, if it is time; the table goes into the checkpoints."""
@@ -63,17 +70,29 @@ class Keeper:
     def stepped(self, report: StepReport) -> None:
         """After a step: the line in the metrics, the display, now and then a checkpoint."""
         mined = base_loss(self.task.loss).mined
-        counts = {} if mined is None else mined._asdict()
-        record = {"stage": self.stage.name, "step": report.progress.step, "loss": report.loss.item(), **counts}
-        self.stage.folder.log(record)
-        if self.events is not None:
-            self.events.scalar("loss", record["loss"], report.progress.step)
-        self.stage.watch.stepped(report, counts)
-        if report.progress.step % self.stage.spec.training.checkpoint_steps == 0:
+        self.waiting.append((report, {} if mined is None else mined._asdict()))
+        due = report.progress.step % self.stage.spec.training.checkpoint_steps == 0
+        if due or len(self.waiting) >= self.log_steps:
+            self.log_waiting()
+        if due:
             self.checkpoint(report.progress)
+
+    def log_waiting(self) -> None:
+        """Read the losses of the last steps, which waits for the device once, and hand them on."""
+        if not self.waiting:
+            return
+        losses = torch.stack([report.loss for report, _ in self.waiting]).cpu()
+        for (report, counts), loss in zip(self.waiting, losses, strict=True):
+            record = {"stage": self.stage.name, "step": report.progress.step, "loss": loss.item(), **counts}
+            self.stage.folder.log(record)
+            if self.events is not None:
+                self.events.scalar("loss", record["loss"], report.progress.step)
+            self.stage.watch.stepped(replace(report, loss=loss), counts)
+        self.waiting.clear()
 
     def validated(self, progress: Progress) -> bool:
         """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
+        self.log_waiting()
         if self.stage.validate is not None:
             here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
             self.judge(progress, as_first(here, self.stage.communicator))

@@ -38,7 +38,13 @@ from similis.training.tensors import save_model
 from similis.values import UserError
 
 
-def train(spec: RunSpec | Mapping[str, Any] | str | Path, *, runs: str | Path = "runs", workers: int = 0) -> RunResult:
+def train(
+    spec: RunSpec | Mapping[str, Any] | str | Path,
+    *,
+    runs: str | Path = "runs",
+    workers: int = 0,
+    device: str = "auto",
+) -> RunResult:
     """Train a model, select it and evaluate it on classes that it has never seen.
 
     The same call again returns the same result at once; after a crash it goes on from the last checkpoint.
@@ -47,6 +53,7 @@ def train(spec: RunSpec | Mapping[str, Any] | str | Path, *, runs: str | Path = 
         spec: a specification, its values as a mapping, or the path of a YAML or JSON file.
         runs: folder of all runs.
         workers: processes that load images; they change no number.
+        device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
 
     Example:
         >>> import tempfile
@@ -64,7 +71,7 @@ def train(spec: RunSpec | Mapping[str, Any] | str | Path, *, runs: str | Path = 
         spec = read_spec(Path(spec))
     elif not isinstance(spec, RunSpec):
         spec = parse_spec(spec)
-    return run(spec, Machine(root=Path(runs), workers=workers))
+    return run(spec, Machine(root=Path(runs), workers=workers, device=device))
 
 
 def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = None) -> RunResult:
@@ -82,7 +89,8 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     if machine.keep_memory:
         keep_freed_memory()
     source, spec = open_source(spec, machine), with_whole_paths(spec)
-    place, others = address(spec, source.split.fingerprint, files_fingerprint(spec)), machine.communicator
+    place = address(spec, source.split.fingerprint, files_fingerprint(spec), machine.chosen.type)
+    others = machine.communicator
     known = find_run(machine.root, place)
     if others is None and known is not None:
         done = read_result(RunFolder(known, place), place)
@@ -159,7 +167,7 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         test={} if test is None else dict(test.means),
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
-        facts=collect_facts(parts.model, source),
+        facts=collect_facts(parts.model, source, machine),
         cost={"mining_seconds": round(mining, 3)} if resolve_sampler(spec) == "mined" else {},
     )
 
@@ -172,11 +180,11 @@ def prepare_parts(spec: RunSpec, machine: Machine, source: Source) -> Parts:
     loader = build_loader(model, source, spec, machine)
     if spec.model.trains == "head":
         features = frozen_features(model, loader, source, spec, machine)
-        return Parts(model, HeadOnly(model), feature_loader(features, source))
+        return Parts(model, HeadOnly(model), feature_loader(features, source, machine))
     return Parts(model, model, loader)
 
 
-def collect_facts(model: Embedder, source: Source) -> dict[str, Any]:
+def collect_facts(model: Embedder, source: Source, machine: Machine) -> dict[str, Any]:
     """What must stand beside a number."""
     return {
         "data": source.manifest.fingerprint(),
@@ -188,6 +196,7 @@ def collect_facts(model: Embedder, source: Source) -> dict[str, Any]:
         },
         "weights": model.weights_hash,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
+        "device": machine.chosen.type,
         "numerics": NUMERICS,
         "code": code_version(),
     }

@@ -125,7 +125,9 @@ class TrainingSpec(Part):
     frozen_epochs: int = Field(default=0, ge=0, description="epochs in which only head and proxies learn")
     clip_value: float | None = Field(default=10.0, gt=0)
     clip_norm: float | None = Field(default=None, gt=0)
-    half: bool = Field(default=False, description="bfloat16 autocast of the network")
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        default="float32", description="of the network: bf16 and fp16 by autocast, fp16 with scaled gradients"
+    )
     chunk: int | None = Field(default=None, ge=1, description="images per forward pass; exact, by gradient caching")
     average_decay: float | None = Field(
         default=None, gt=0, lt=1, description="moving average of the weights, for evaluation"

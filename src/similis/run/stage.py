@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from similis.data.samplers.mined import mined_batches
@@ -50,6 +51,7 @@ class Stage:
     communicator: Communicator | None = None
     divide: bool = False  # class vectors over the processes
     streamed: bool = False  # rows of a batch passed round and never gathered
+    device: torch.device | str = "cpu"
 
     @property
     def contents(self) -> str:
@@ -59,7 +61,11 @@ class Stage:
     def share_with(self, machine: Machine) -> Stage:
         """The same, shared by the machine's processes in its way."""
         return replace(
-            self, communicator=machine.communicator, divide=machine.divide_classes, streamed=machine.pass_rows
+            self,
+            communicator=machine.communicator,
+            divide=machine.divide_classes,
+            streamed=machine.pass_rows,
+            device=machine.chosen,
         )
 
 
@@ -128,7 +134,7 @@ def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
 def build_task(stage: Stage) -> Task:
     """Model, loss, optimiser and the settings of a step."""
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
-    objective = build_objective(spec, stage.source.manifest.classes(stage.rows))
+    objective = build_objective(spec, stage.source.manifest.classes(stage.rows)).to(stage.device)
     if stage.divide and stage.communicator is not None:
         divide_classes(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
@@ -147,7 +153,8 @@ def build_task(stage: Stage) -> Task:
         seed=spec.seed,
         clip_value=t.clip_value,
         clip_norm=t.clip_norm,
-        half=t.half,
+        precision=t.precision,
+        scaler=torch.amp.GradScaler(torch.device(stage.device).type) if t.precision == "fp16" else None,
         chunk=t.chunk,
         frozen_epochs=t.frozen_epochs,
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,

@@ -16,8 +16,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="similis.run.torchrun", description=__doc__)
     parser.add_argument("spec", type=Path, help="YAML or JSON specification")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs, seen by every process")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, xpu, ...; each rank takes one")
     given = parser.parse_args(arguments)
-    with group_of_environment() as communicator:
+    with group_of_environment(device=given.device) as communicator:
         run_here(communicator, read_spec(given.spec), Machine(root=given.runs))
 
 

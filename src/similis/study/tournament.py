@@ -33,6 +33,7 @@ def run_tournament(
     workers: int | None = None,
     only: str | None = None,
     data_root: str | None = None,
+    device: str = "auto",
     executor: Executor | None = None,
 ) -> TournamentFolder:
     """Run everything that a plan asks for and that is not done yet.
@@ -46,6 +47,7 @@ def run_tournament(
         workers: processes of this machine; 1 if neither they nor executor are given.
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
+        device: that computes each run; of one kind for all.
         executor: where to run, instead of workers.
     """
     executor, path = executor or Executor(workers), Path(path)
@@ -55,7 +57,7 @@ def run_tournament(
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
-    folder = TournamentFolder(path, data_root)
+    folder = TournamentFolder(path, data_root, device)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with hold_lock(path / "driver.lock", busy=busy):
         write_plan(plan, folder)

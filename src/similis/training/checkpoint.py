@@ -50,6 +50,8 @@ def save_checkpoint(
     tensors |= flatten_state("table", task.tables)
     if task.average is not None:
         tensors |= flatten_state("average", task.average.state_dict())
+    if task.scaler is not None:
+        tensors |= flatten_state("scaler", task.scaler.state_dict())
     for number, state in task.optimiser.state_dict()["state"].items():
         tensors |= flatten_state(f"optimiser.{number}", state)
     tensors = gather_shards(tensors, sharded_keys(task.loss, task.optimiser, tensors))
@@ -90,6 +92,8 @@ def restore(task: Task, checkpoint: Checkpoint) -> None:
         if task.average is not None:
             task.average.load_state_dict(nest_state("average", tensors))
         restore_optimiser(task.optimiser, nest_state("optimiser", tensors))
+        if task.scaler is not None:
+            task.scaler.load_state_dict({key: value.item() for key, value in nest_state("scaler", tensors).items()})
     except (RuntimeError, LookupError) as error:
         raise damaged(checkpoint.path, f"it does not fit the model and the loss as they are now: {error}") from error
     task.tables = nest_state("table", tensors)

@@ -16,6 +16,8 @@ from similis.training.optimisers import MovingAverage, Schedule, set_rates
 from similis.training.randomness import use_seed
 from similis.values import Batch, Communicator
 
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -40,7 +42,8 @@ class Task:
     seed: int
     clip_value: float | None = None
     clip_norm: float | None = None
-    half: bool = False
+    precision: str = "float32"  # or bf16, fp16, by autocast of the model
+    scaler: torch.amp.GradScaler | None = None  # for fp16, whose small gradients would be 0
     chunk: int | None = None
     frozen_epochs: int = 0
     freeze: Callable[[bool], None] | None = None
@@ -108,29 +111,42 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
     task.optimiser.zero_grad(set_to_none=True)
 
     def embed(images: Tensor) -> Tensor:
-        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=task.half):
+        with torch.autocast(images.device.type, dtype=AUTOCAST.get(task.precision), enabled=task.precision in AUTOCAST):
             embeddings: Tensor = task.model(images)
         return embeddings
+
+    found: list[Tensor] = []
 
     def value_of(embeddings: Tensor) -> Tensor:
         with distributed(task.communicator, ring=task.streamed):
             value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
-        return value
+        found.append(value.detach())
+        return value if task.scaler is None else task.scaler.scale(value)
 
     if task.chunk is not None and task.chunk < len(batch.labels):
-        value = cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
+        cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
     else:
         with use_seed(task.seed, step, 0, device=batch.images.device):
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
-        value = value.detach()
     every = [p for group in task.optimiser.param_groups for p in group["params"]]
     average_gradients(select_replicated(every, task.loss), task.communicator)
-    clip(task)
-    task.optimiser.step()
+    step_optimiser(task)
     if task.average is not None:
         task.average.update(task.model)
-    return value
+    return found[0]
+
+
+def step_optimiser(task: Task) -> None:
+    """Clip the gradients and take the step; scaled ones are unscaled first, for the bounds are those of gradients."""
+    if task.scaler is not None:
+        task.scaler.unscale_(task.optimiser)
+    clip(task)
+    if task.scaler is None:
+        task.optimiser.step()
+        return
+    task.scaler.step(task.optimiser)
+    task.scaler.update()
 
 
 def clip(task: Task) -> None:

@@ -82,8 +82,9 @@ class WithMemory(nn.Module):
         if self._waiting is not None and self.training:
             self.remember(*self._waiting)
             self._waiting = None
+        here = labels.to(embeddings.device)
         ids = (
-            torch.full_like(labels, UNKNOWN, dtype=torch.int64)
+            torch.full_like(here, UNKNOWN, dtype=torch.int64)
             if image_ids is None
             else image_ids.to(embeddings.device, torch.int64)
         )
@@ -96,13 +97,13 @@ class WithMemory(nn.Module):
             own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)
             rows = inner.class_rows(self.labels[:filled]) if inner.learned else self.labels[:filled]
             memory = Block(match_precision(self.vectors[:filled], embeddings), rows, own=own, ids=self.ids[:filled])
-            live = inner.class_rows(labels) if inner.learned else labels
+            live = inner.class_rows(here) if inner.learned else here
             value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
             self._await_backward(value)
         if self.training:
             self.batches = self.batches + 1
             # copies: the caller may fill the same buffers with the next batch
-            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            waiting = of_all_processes(embeddings.detach(), here.long(), ids)
             self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
         return value
 

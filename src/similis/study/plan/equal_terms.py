@@ -23,7 +23,7 @@ ALLOWED = frozenset(
         "seed",  # every contestant has the same seeds
     }
 )
-FACTS = ("data", "split", "weights", "preprocessing", "numerics")
+FACTS = ("data", "split", "weights", "preprocessing", "device", "numerics")
 _LEAVES = {"objective.options", "model.options"}
 
 

@@ -1,0 +1,77 @@
+"""The device that computes: chosen by name, one for each rank, with the process-group backend that belongs to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from similis.values import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+CPU = "cpu"
+
+
+def choose_device(name: str = "auto", rank: int = 0) -> torch.device:
+    """The device of that name; raises where this machine does not have it.
+
+    Args:
+        name: ``auto`` (the accelerator of this machine, or else the processor), ``cpu``, ``cuda``, ``cuda:1``,
+            ``mps``, ``xpu``, or any device type that is registered with PyTorch.
+        rank: of this process on its machine; without an index in the name, ranks take the devices in turn.
+
+    Example:
+        >>> choose_device("cpu")
+        device(type='cpu')
+        >>> choose_device("abacus")
+        Traceback (most recent call last):
+        ...
+        similis.values.UserError: there is no device 'abacus' here; ...
+    """
+    import torch
+
+    found = torch.accelerator.current_accelerator()
+    if name == "auto":
+        device = torch.device(CPU) if found is None else torch.device(found.type)
+    else:
+        try:
+            device = torch.device(name)
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:  # a missing build raises one, a missing card the other
+            here = CPU if found is None else f"{CPU} and {found.type}"
+            raise UserError(f"there is no device {name!r} here; available: {here}, or auto for the best") from error
+    if device.type == CPU or ":" in name:
+        return device
+    count = torch.get_device_module(device.type).device_count()
+    return torch.device(device.type, rank % max(count, 1))
+
+
+def use_device(device: torch.device) -> None:
+    """Make a device the current one of this process, where collectives and draws expect it."""
+    import torch
+
+    if device.type != CPU:
+        torch.get_device_module(device.type).set_device(device.index)
+
+
+def group_backend(device: torch.device) -> str:
+    """The process-group backend for tensors of a device: gloo for the processor, nccl for CUDA.
+
+    Example:
+        >>> group_backend(choose_device("cpu"))
+        'gloo'
+    """
+    import torch.distributed as dist
+
+    return str(dist.get_default_backend_for_device(device))
+
+
+def describe_device(device: torch.device) -> str:
+    """A device in words: its name where it has one, or the number of threads."""
+    import torch
+
+    if device.type == CPU:
+        return f"cpu, {torch.get_num_threads()} threads"
+    module = torch.get_device_module(device.type)
+    name = module.get_device_name(device.index) if hasattr(module, "get_device_name") else ""
+    return f"{device}" + (f", {name}" if name else "")
