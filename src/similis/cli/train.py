@@ -83,13 +83,19 @@ def train(
             if workers is None:
                 from similis.run.distributed import run_on_ranks
 
-                result = run_on_ranks(spec, machine, display, ranks=ranks, said=display.said)
+                result = run_on_ranks(spec, machine, display, ranks=ranks, on_message=display.on_message)
             else:
                 from similis.engine.ray import Share
                 from similis.run.distributed import run_on_ray
 
                 result = run_on_ray(
-                    spec, machine, display, workers=workers, address=address, share=Share(cpus, gpus), said=display.said
+                    spec,
+                    machine,
+                    display,
+                    workers=workers,
+                    address=address,
+                    share=Share(cpus, gpus),
+                    on_message=display.on_message,
                 )
     except KeyboardInterrupt:
         console().print("\nstopped; the same command goes on from the last checkpoint", markup=False)

@@ -27,7 +27,7 @@ def run_on_ranks(
     *,
     ranks: int,
     threads: int | None = 1,
-    said: Said | None = None,
+    on_message: Said | None = None,
 ) -> RunResult:
     """:func:`run` with each batch divided over ``ranks`` processes; they end with the same result.
 
@@ -39,12 +39,12 @@ def run_on_ranks(
         watch: a display in this process; it sees what the first of the others does.
         ranks: number of processes; the batch size is that of all of them together.
         threads: of each process.
-        said: called with each warning or log line of any process.
+        on_message: called with each warning or log line of any process.
     """
     machine = machine or Machine()
     if ranks == 1:
         return run(spec, machine, watch)
-    heard = forward_messages(watch or Silence(), said)
+    heard = forward_messages(watch or Silence(), on_message)
     result: RunResult = launch(run_and_tell, ranks, spec, machine, threads=threads, heard=heard)[0]
     return result
 
@@ -58,7 +58,7 @@ def run_on_ray(
     address: str | None = None,
     share: Share | None = None,
     losses_allowed: int = 10,
-    said: Said | None = None,
+    on_message: Said | None = None,
 ) -> RunResult:
     """:func:`run` on workers of a Ray cluster; it goes on from the last checkpoint when one of them is lost.
 
@@ -70,12 +70,12 @@ def run_on_ray(
         address: of an existing cluster; None for one on this machine.
         share: what one worker takes of the cluster.
         losses_allowed: how often workers may be lost before this call gives up.
-        said: called with each warning or log line of any worker, and when workers are lost.
+        on_message: called with each warning or log line of any worker, and when workers are lost.
     """
     share = share or Share()
     connect(address, cpus=max(os.cpu_count() or 1, round(workers * share.cpus + 0.5)) if address is None else None)
     machine = seen_by_all(machine or Machine())
-    heard = forward_messages(watch or Silence(), said)
+    heard = forward_messages(watch or Silence(), on_message)
     found = run_worker_group(
         run_and_tell, workers, spec, machine, share=share, losses_allowed=losses_allowed, heard=heard
     )
