@@ -6,8 +6,6 @@ forms or ``exempt={"contract:form": reason}`` for one; the tests see to it that 
 true. Contracts about the entry as a whole are marked ``once`` and run for its first form only.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The contracts on how a loss is used: state, parameters, documentation, relations, memory, labels."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import io

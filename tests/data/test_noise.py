@@ -1,7 +1,5 @@
 """Wrong labels: as many as asked for, never the own class, training rows only."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Splits: disjoint classes, nothing lost, the same every time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

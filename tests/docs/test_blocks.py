@@ -1,7 +1,5 @@
 """What README and site show is run: Python blocks in order, and every ``similis`` line of shell blocks."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.cli import main

@@ -1,7 +1,5 @@
 """Maps: principal coordinates against numpy's singular values, classes in their colours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

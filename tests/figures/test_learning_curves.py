@@ -1,7 +1,5 @@
 """Learning curves show what the metrics hold, stage by stage."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean

@@ -1,7 +1,5 @@
 """Pictures of tournaments: what is drawn is what was given, and no legend covers it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Labels, types and threads that no loss expects: the same numbers, or one sentence."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

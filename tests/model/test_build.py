@@ -1,7 +1,5 @@
 """Choices by name: what is wrong is answered with what is right."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The embedder: shapes, gradients, frozen parts, cached features, groups of parameters."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Starts depend on the seed and the part alone, and leave the global generator as it was."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

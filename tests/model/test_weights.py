@@ -1,7 +1,5 @@
 """Weight files: every key accounted for, hashes that see values and not layouts."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import save_file

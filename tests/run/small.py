@@ -1,7 +1,5 @@
 """A run of a second or two: drawn shapes, a small network without batch norm's cost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A run is exact: twice the same, the same for any number of workers, another with another seed; and it says all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

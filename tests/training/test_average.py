@@ -1,7 +1,5 @@
 """Moving average: floating point values move slowly, counters are copied, no gradient is kept."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

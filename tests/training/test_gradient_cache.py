@@ -1,7 +1,5 @@
 """Gradient caching equals the direct gradient, dropout replayed, for a batch-coupled loss."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Gradient caching with a batch of 8,192 images and the activations of 64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Parameter groups: every parameter of model and loss in exactly one, with its rate."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

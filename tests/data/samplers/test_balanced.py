@@ -1,7 +1,5 @@
 """Balanced batches: form, coverage, randomness, purity."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

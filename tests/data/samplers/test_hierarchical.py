@@ -1,7 +1,5 @@
 """Hierarchical batches: G super-classes, P / G classes of each, K images of each class."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

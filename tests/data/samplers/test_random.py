@@ -1,7 +1,5 @@
 """Random batches: each row at most once, as many batches as fit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Distances: signs, rounding, duplicates, roots and angles."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

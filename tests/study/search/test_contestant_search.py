@@ -1,7 +1,5 @@
 """The search: equal budgets, pruning, and going on after a crash without losing or repeating anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

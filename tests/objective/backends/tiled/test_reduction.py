@@ -1,7 +1,5 @@
 """Reductions in tiles: every loss gives what one dense matrix gives, and refuses what it cannot give."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
