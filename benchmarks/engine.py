@@ -90,7 +90,7 @@ def steps(communicator: Communicator, tell: Callable[[Any], None] | None = None)
 
     def after(report: StepReport) -> None:
         if watch is not None:
-            watch.stepped(report, {})
+            watch.on_step(report, {})
         moments.append(time.perf_counter())
 
     train(task, batches, Progress(), after_step=after, after_epoch=lambda _: True, epochs=1)

@@ -1,7 +1,5 @@
 """Batches of the tests: the worked ones of the specification, and random ones with every awkwardness."""
 
-from __future__ import annotations
-
 import math
 
 import torch

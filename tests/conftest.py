@@ -1,7 +1,5 @@
 """The tests keep nothing outside their own folders."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -4,8 +4,6 @@ Oracles are written from the definitions with these few functions; autograd over
 their gradients. A set is a Python list; an empty one is an ordinary case, not an accident.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -5,8 +5,6 @@ Each ``tests/objective/losses/test_NAME.py`` defines ``ORACLES``: form -> plain-
 ``PEERS``: form -> :class:`Peer`, the same loss in pytorch-metric-learning with a verdict.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The package uses public names of PyTorch only: a private hook may go with any release."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``import similis`` is light; public names arrive on first use."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The registry: names given once, nearest names, options read from signatures, plug-ins, three packages."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

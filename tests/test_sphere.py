@@ -1,7 +1,5 @@
 """Unit vectors: the bits of the plain formula at ordinary lengths, and the same bits at every other length."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Values that travel between rooms: errors people can catch, counts, defaults."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The command line as a user meets it: exit codes, messages, and how fast help appears."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Plug-ins of other distributions, in a process of its own as a user starts it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``similis search``: the nearest images of a finished run, with the embeddings of the gallery kept."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

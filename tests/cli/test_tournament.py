@@ -1,7 +1,5 @@
 """``similis tournament``: from a plan file to a report, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """``similis train`` as a user meets it: a folder of photos becomes numbers and pictures."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

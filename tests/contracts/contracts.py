@@ -6,8 +6,6 @@ forms or ``exempt={"contract:form": reason}`` for one; the tests see to it that 
 true. Contracts about the entry as a whole are marked ``once`` and run for its first form only.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -80,7 +78,7 @@ def renaming(entry: LossEntry, form: str) -> None:
     x, labels = random_batch(0, DIM)
     made = build(entry, form)
     want = of(made, x, labels)
-    for first in (2**24 + 1, 2**53 + 1, -9):
+    for first in (2**24 + 1, 2**53 + 1, 2**62, -(2**62), -9):
         ids = torch.arange(first, first + CLASSES)
         other = build(entry, form, class_ids=ids.tolist()) if made.learned else made
         assert_same(of(other, x, ids[labels]), want, f"class ids from {first}")

@@ -1,7 +1,5 @@
 """What contracts are made of: their list, exemptions, and results that must be the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The broken losses are copies of triplet and ProxyAnchor with one deliberate faul
 contract is not asked about the others' faults: nearly every one of them changes the value.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from dataclasses import replace

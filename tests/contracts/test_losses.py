@@ -1,7 +1,5 @@
 """Every registered loss keeps every contract, in each of its forms."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.registry import losses

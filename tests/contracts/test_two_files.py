@@ -1,7 +1,5 @@
 """Adding a loss takes two files, and another package adds one by an entry point."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The contracts on how a loss is used: state, parameters, documentation, relations, memory, labels."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import io
@@ -186,7 +184,7 @@ def labels(entry: LossEntry, form: str) -> None:
     x, y = random_batch(0, DIM)
     made = build(entry, form)
     want = of(made, x, y)
-    for dtype in (torch.int32, torch.uint8):
+    for dtype in (torch.int32, torch.uint8, torch.uint64):
         assert_same(of(made, x, y.to(dtype)), want, f"labels as {dtype}")
     for loss in (made, build(entry, form, class_ids=range(CLASSES))):
         try:

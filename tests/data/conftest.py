@@ -1,7 +1,5 @@
 """Property tests of the data room say what is right, not how quick it is on a busy machine."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 settings.register_profile("no-deadline", deadline=None)

@@ -1,7 +1,5 @@
 """Small image files for the tests of the data room."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

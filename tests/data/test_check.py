@@ -1,7 +1,5 @@
 """Checks: every kind of trouble is found, and nothing else."""
 
-from __future__ import annotations
-
 import zipfile
 
 import pyarrow as pa

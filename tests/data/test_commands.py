@@ -1,7 +1,5 @@
 """The verbs of ``similis data`` as a shell would call them."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.cli import main

@@ -1,7 +1,5 @@
 """Identity is content: equal sizes, names and times do not make two data sets one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The loader: the same bits for any number of workers, any cache, any interruption."""
 
-from __future__ import annotations
-
 import zipfile
 
 import pytest

@@ -1,7 +1,5 @@
 """Every mode of Pillow gives the RGB pixels that a viewer would show."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Readers: one set of images, opened from every layout, is one manifest."""
 
-from __future__ import annotations
-
 import csv
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Transforms: equal to the usual pipeline where that is defined, pure in (seed, epoch, image)."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

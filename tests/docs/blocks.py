@@ -4,8 +4,6 @@ A block that cannot run here (it needs photos, a network, a cluster) is preceded
 own line that says why: ``<!-- not run: needs photos -->``.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every example of every docstring runs and prints what it shows."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

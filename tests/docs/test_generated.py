@@ -1,7 +1,5 @@
 """The generated pages: conformance and errata are kept in the repository and must be current."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

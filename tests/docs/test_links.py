@@ -1,7 +1,5 @@
 """Every relative link of README and docs leads to a file of the repository, and every anchor to a heading of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

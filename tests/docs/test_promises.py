@@ -1,7 +1,5 @@
 """What packaging and pages promise exists: extras serve code, layers and the architecture page name packages."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

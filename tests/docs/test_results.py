@@ -1,7 +1,5 @@
 """The tables of README and of the results pages are what their committed records give."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.studies import STUDIES, birds

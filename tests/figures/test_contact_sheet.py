@@ -1,7 +1,5 @@
 """Contact sheets: frames tell right from wrong, images keep their shape, words fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Force pictures: the arrows are the loss's own gradient, and every picture can be read."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

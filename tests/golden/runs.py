@@ -3,8 +3,6 @@
 Write it only together with a raised ``NUMERICS``: the record says which version its numbers belong to.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

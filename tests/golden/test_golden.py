@@ -1,7 +1,5 @@
 """Golden runs: numbers do not change unless ``NUMERICS`` was raised and the record written anew."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the hostile tests of the losses share: every registered form, both back-ends, one way to take results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 

@@ -1,7 +1,5 @@
 """What a hostile file may do: be read, or be refused by Similis' own error in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Each test runs twice, once on buffers that are overwritten as soon as a call returns, once on fresh copies.
 """
 
-from __future__ import annotations
-
 import copy
 
 import pytest

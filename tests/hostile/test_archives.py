@@ -1,7 +1,5 @@
 """Archives that are damaged, encrypted, dishonest about sizes, or hold odd names."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import warnings

@@ -1,7 +1,5 @@
 """Full and read-only disks, real ones: one sentence each, and the same bits once there is room."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import subprocess

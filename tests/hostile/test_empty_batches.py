@@ -1,7 +1,5 @@
 """Batches of no samples: every loss, miner and wrapper gives an attached 0, and gradients of 0 to all it trains."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Folders that a user may really have: links, pipes, odd names, files that are cut short or of the wrong kind."""
 
-from __future__ import annotations
-
 import io
 import os
 import threading

@@ -1,7 +1,5 @@
 """Image files that are cut short, damaged, dishonest about their size, or of an odd kind."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -5,8 +5,6 @@ again, as a user calls them. They print what they would have printed without the
 that says what to do; doing that leads to the same bits.
 """
 
-from __future__ import annotations
-
 import io
 import multiprocessing
 import random

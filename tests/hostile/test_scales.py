@@ -1,7 +1,5 @@
 """Embeddings of any length, without direction, or not finite: the right number, a refusal or NaN, never a wrong one."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

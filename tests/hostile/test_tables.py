@@ -1,7 +1,5 @@
 """Tables in odd encodings, with missing columns and values, cut short and with flipped bytes."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

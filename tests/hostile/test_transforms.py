@@ -1,7 +1,5 @@
 """Losses inside what PyTorch does to functions: checkpoints, torch.func, autocast around backward, compiled graphs."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

@@ -1,7 +1,5 @@
 """A loss travels: pickled, copied or saved with ``torch.save``, it gives the same value and gradient."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -1,7 +1,5 @@
 """Every objective that holds another one, or state of its own, built fresh: the wrappers under attack."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

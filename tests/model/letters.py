@@ -1,7 +1,5 @@
 """An encoder of class names that needs no network."""
 
-from __future__ import annotations
-
 from string import ascii_lowercase, digits
 
 import torch

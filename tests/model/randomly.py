@@ -1,7 +1,5 @@
 """Networks with every tensor random, so that a layer in the wrong place cannot hide behind ones and zeros."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,7 +1,5 @@
 """Poolings against plain loops, their gradients, and GeM's two ends."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Class similarities from texts: the mathematics, the file, and the real encoder where it is installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

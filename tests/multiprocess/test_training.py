@@ -135,7 +135,7 @@ class Stop(Silence):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def stepped(self, report, mined) -> None:
+    def on_step(self, report, mined) -> None:
         if report.progress.step >= self.step:
             raise KeyboardInterrupt
 

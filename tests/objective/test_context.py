@@ -1,7 +1,5 @@
 """The context of losses: what holds where, shares of ranks, scaled gradients. Real ranks: tests/multiprocess."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

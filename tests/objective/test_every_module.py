@@ -1,7 +1,5 @@
 """Every file of the objective room has a test file of the same name at the same place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

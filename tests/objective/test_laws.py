@@ -1,7 +1,5 @@
 """The law that each loss states, time and memory in B, C and T, against counted work and the tensors it makes."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import weakref

@@ -1,7 +1,5 @@
 """The loss as a module: names, options, presets, class ids, miners, what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Mining for a share of the anchors. Real processes: tests/multiprocess."""
 
-from __future__ import annotations
-
 import torch
 
 from similis.objective.context import Partition

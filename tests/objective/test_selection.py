@@ -1,7 +1,5 @@
 """Choosing columns of rows."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What cannot be divided, and what a divided loss asks for. Real processes: tests/multiprocess/test_sharding.py."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

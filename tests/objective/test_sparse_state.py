@@ -1,7 +1,5 @@
 """Sampled classes with ``torch.optim.SparseAdam``: rows that were not drawn stay as they are, in value and moments."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

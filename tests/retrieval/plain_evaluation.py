@@ -1,7 +1,5 @@
 """The oracle of evaluation: definitions as plain loops over lists, sharing no line with the package."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """Embedding a data set: its order, the modes of the model, and what must not pass silently."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

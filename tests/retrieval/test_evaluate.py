@@ -1,7 +1,5 @@
 """Evaluation equals an independent oracle on sets made to break it; the rules of the docstring hold."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

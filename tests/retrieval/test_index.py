@@ -1,7 +1,5 @@
 """The door to faiss: flat is exact, the others find most, files come back the same."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Offline mining against plain loops, and the batches made from it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """pytorch-metric-learning's AccuracyCalculator: equal where it is right, and where it is not, by name."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

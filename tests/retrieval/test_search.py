@@ -1,7 +1,5 @@
 """Exact search: equal to sorting everything, by id and group, ties by row, any k and tile."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

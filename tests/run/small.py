@@ -1,7 +1,5 @@
 """A run of a second or two: drawn shapes, a small network without batch norm's cost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -62,14 +60,14 @@ class Killer(Silence):
         self.moment, self.number = moment, number
         self.stepping = "step"
 
-    def begins(self, stage, epochs, steps, done) -> None:
+    def on_stage_start(self, stage, epochs, steps, done) -> None:
         self.stepping = "refit" if stage == "refit" else "step"
 
-    def stepped(self, report, mined) -> None:
+    def on_step(self, report, mined) -> None:
         if (self.moment, self.number) == (self.stepping, report.progress.step):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def validated(self, epoch, value, best) -> None:
+    def on_validation(self, epoch, value, best) -> None:
         if (self.moment, self.number) == ("validation", epoch):
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,7 +1,5 @@
 """The address of a run: what changes its numbers changes it, and nothing else does."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run refuses before it trains: recall of nothing, batches that cannot be made."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

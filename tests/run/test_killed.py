@@ -1,7 +1,5 @@
 """Kill -9 at any moment: what a resumed run ends with is, to the bit, what an uninterrupted one ends with."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import time

@@ -1,7 +1,5 @@
 """Offline mining in a run: mined when it is due, from the weights of that moment, and exact however it is run."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 

@@ -1,7 +1,5 @@
 """A run is exact: twice the same, the same for any number of workers, another with another seed; and it says all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -25,17 +23,17 @@ class Count:
     def __init__(self):
         self.stages, self.steps, self.validations, self.mined, self.ended = [], 0, [], [], 0
 
-    def begins(self, stage, epochs, steps, done):
+    def on_stage_start(self, stage, epochs, steps, done):
         self.stages.append((stage, epochs, steps, done))
 
-    def stepped(self, report, mined):
+    def on_step(self, report, mined):
         self.steps += 1
         self.mined.append(dict(mined))
 
-    def validated(self, epoch, value, best):
+    def on_validation(self, epoch, value, best):
         self.validations.append((epoch, value, best))
 
-    def ends(self, result):
+    def on_end(self, result):
         self.ended += 1
 
 

@@ -1,7 +1,5 @@
 """The specification: strict keys with the nearest right one, dotted changes, a schema, an address."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

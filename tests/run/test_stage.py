@@ -1,7 +1,5 @@
 """One stage: every parameter is trained at its rate, batches are a pure function, patience counts epochs."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import pytest

@@ -1,7 +1,5 @@
 """Ready feature vectors: linear metric learning is one more run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

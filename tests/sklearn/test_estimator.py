@@ -1,7 +1,5 @@
 """The estimator as scikit-learn and its users meet it."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables that numbers cannot follow: every result is finite and right, or one sentence says what to change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Kernel metrics: XOR, precomputed kernels and landmarks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Minibatches of large tables: what they learn, and what they need."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Values against worked numbers and plain loops, gradients against autograd, one optimum from ten starts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parameters of the estimator: what is refused, and what solvers, regularisers and weights do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

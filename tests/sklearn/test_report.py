@@ -1,7 +1,5 @@
 """The verb for tables, its report and its pictures."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

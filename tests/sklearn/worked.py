@@ -1,7 +1,5 @@
 """The five rows, the map and the plain loops that the tests of this room share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 ROWS = np.array([[0.0, 0.0], [1.0, 0.2], [0.5, 1.0], [2.0, 0.3], [1.5, 1.2]])

@@ -1,7 +1,5 @@
 """Rates over simulated tournaments: false alarms and power of a procedure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Simulated tournaments: class, interaction, seed and seed x class effects, then binomial queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 ``python -m tests.statistics.tempting`` prints the table of docs/decisions/0006-judgement.md.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The judgement proved by simulation: false alarms, power, and the promise of the power function."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A tournament of seconds: drawn shapes of 16 pixels, a small network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Kill -9 the driver at random moments: the report at the end is the report of an uninterrupted tournament."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

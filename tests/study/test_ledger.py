@@ -1,7 +1,5 @@
 """The ledger: one line for each model, written before the look, complete after any crash."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.study.ledger import Ledger

@@ -1,7 +1,5 @@
 """A whole tournament in seconds, its report, additions, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

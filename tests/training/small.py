@@ -1,7 +1,5 @@
 """A small task for the tests of the training room: a perceptron on generated vectors."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

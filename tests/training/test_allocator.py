@@ -1,7 +1,5 @@
 """Freed memory stays: the page faults of repeated large blocks vanish, in a fresh process."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

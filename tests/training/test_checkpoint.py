@@ -1,7 +1,5 @@
 """Checkpoints: a run that was stopped and continued ends with the same bits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Event files: TensorBoard reads them, and a disk that is full does not end a training."""
 
-from __future__ import annotations
-
 import resource
 
 import pytest

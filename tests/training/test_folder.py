@@ -1,7 +1,5 @@
 """The run folder: files appear whole, lines that cannot be read are left out, lines beyond a checkpoint go."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.training.files import DamagedError

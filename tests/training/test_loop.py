@@ -1,7 +1,5 @@
 """The loop: it learns, it is a pure function of its seed, it freezes and clips as told."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,13 +1,22 @@
-"""Parameter groups: every parameter of model and loss in exactly one, with its rate."""
+"""Optimisers by name, every parameter in one group, schedules, the moving average."""
 
-from __future__ import annotations
+import math
 
 import pytest
 import torch
+from torch import nn
 
 from similis.objective.loss import loss
 from similis.registry import losses
-from similis.training.optimisers import Rates, build_optimiser, check_groups, parameter_groups, set_rates
+from similis.training.optimisers import (
+    MovingAverage,
+    Rates,
+    Schedule,
+    build_optimiser,
+    check_groups,
+    parameter_groups,
+    set_rates,
+)
 from similis.values import UserError
 from tests.training.small import Perceptron
 
@@ -50,3 +59,38 @@ def test_optimisers_by_name(name, kind):
 def test_an_unknown_optimiser_is_answered_with_the_nearest():
     with pytest.raises(UserError, match="did you mean 'adamw'"):
         build_optimiser([], Rates(name="adamww"))
+
+
+def test_the_ramp_rises_to_one():
+    ramp = Schedule("constant", ramp_steps=4)
+    assert [ramp.factor(s, 10, 100) for s in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
+def test_step_falls_every_so_many_epochs():
+    falls = Schedule("step", every_epochs=2, gamma=0.5)
+    assert [falls.factor(s, 3, 100) for s in (0, 5, 6, 11, 12)] == [1.0, 1.0, 0.5, 0.5, 0.25]
+
+
+def test_cosine_ends_at_zero():
+    cosine = Schedule("cosine")
+    assert [cosine.factor(s, 1, 4) for s in range(5)] == pytest.approx(
+        [(1 + math.cos(math.pi * s / 4)) / 2 for s in range(5)]
+    )
+    assert cosine.factor(9, 1, 4) == pytest.approx(0.0)
+
+
+def test_unknown_names_get_the_nearest():
+    with pytest.raises(UserError, match="did you mean 'cosine'"):
+        Schedule("cosin").factor(0, 1, 1)
+
+
+def test_average_and_counters():
+    model = nn.BatchNorm1d(2)
+    average = MovingAverage(model, decay=0.75)
+    with torch.no_grad():
+        model.weight.fill_(5.0)
+        model.num_batches_tracked.fill_(9)
+    average.update(model)
+    assert average.model.weight.tolist() == [2.0, 2.0]
+    assert int(average.model.num_batches_tracked) == 9
+    assert not any(p.requires_grad for p in average.parameters())

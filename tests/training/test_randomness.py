@@ -1,7 +1,5 @@
 """Seeds of a step: pure, distinct, and invisible outside."""
 
-from __future__ import annotations
-
 import torch
 
 from similis.training.randomness import mixed_seed, use_seed

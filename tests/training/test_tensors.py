@@ -1,7 +1,5 @@
 """Tensors in files: what was damaged or exchanged on the disk is noticed, whichever byte it is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import save_file

@@ -48,7 +48,7 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """A new bar for the stage; steps made before an interruption are behind it already."""
         self._begun, self._images, self._loss, self._recall = time.perf_counter(), 0, None, ""
         self._steps, self._epochs, self._done = steps, epochs, done
@@ -62,7 +62,7 @@ class Display:
         again = f", continued after step {done}" if done else ""
         self.screen.print(f"{title}: {epochs} epochs, {steps} steps{again}", markup=False)
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
         """Loss, mined counts and speed after a step."""
         value = float(report.loss)
         self._loss = value if self._loss is None else SMOOTH * self._loss + (1 - SMOOTH) * value
@@ -81,7 +81,7 @@ class Display:
         found = "".join(f"  {name} {count}" for name, count in mined.items())
         return f"loss {self._loss or 0.0:.4f}{found}  {speed:.0f} images/s{self._recall}"
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Recall of the classes that choose."""
         self._recall = f"  R@1 {100 * value:.2f} (best {100 * best:.2f})"
         if self._bar is None:
@@ -91,7 +91,7 @@ class Display:
         """A warning or log line of any process, above the line that moves."""
         self.screen.print(line, markup=False)
 
-    def ends(self, result: Mapping[str, Any]) -> None:
+    def on_end(self, result: Mapping[str, Any]) -> None:
         """Nothing more: the table follows."""
 
 

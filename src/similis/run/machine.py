@@ -55,30 +55,30 @@ class Machine:
 class Watch(Protocol):
     """Who looks on: a progress display, a test."""
 
-    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """A stage begins (``select``, ``refit``) with so many steps, some of them done before a crash."""
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
         """A step was made; what its miner found, if it has one."""
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def on_validation(self, epoch: int, value: float, best: float) -> None:
         """An epoch was validated."""
 
-    def ends(self, result: Mapping[str, Any]) -> None:
+    def on_end(self, result: Mapping[str, Any]) -> None:
         """The run is over."""
 
 
 class Silence:
     """Nobody looks on."""
 
-    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """Say nothing."""
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
         """Say nothing."""
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Say nothing."""
 
-    def ends(self, result: Mapping[str, Any]) -> None:
+    def on_end(self, result: Mapping[str, Any]) -> None:
         """Say nothing."""

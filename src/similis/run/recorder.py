@@ -67,7 +67,7 @@ class Keeper:
             {"stage": stage.name, "step": progress.step + 1, "mined_anchors": useful, "mining_seconds": seconds}
         )
 
-    def stepped(self, report: StepReport) -> None:
+    def on_step(self, report: StepReport) -> None:
         """After a step: the line in the metrics, the display, now and then a checkpoint."""
         mined = base_loss(self.task.loss).mined
         self.waiting.append((report, {} if mined is None else mined._asdict()))
@@ -87,10 +87,10 @@ class Keeper:
             self.stage.folder.log(record)
             if self.events is not None:
                 self.events.scalar("loss", record["loss"], report.progress.step)
-            self.stage.watch.stepped(replace(report, loss=loss), counts)
+            self.stage.watch.on_step(replace(report, loss=loss), counts)
         self.waiting.clear()
 
-    def validated(self, progress: Progress) -> bool:
+    def on_epoch_end(self, progress: Progress) -> bool:
         """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
         self.log_waiting()
         if self.stage.validate is not None:
@@ -115,7 +115,7 @@ class Keeper:
         )
         if self.events is not None:
             self.events.scalar("recall@1", value, progress.step)
-        self.stage.watch.validated(progress.epoch, value, self.notes["best"])
+        self.stage.watch.on_validation(progress.epoch, value, self.notes["best"])
 
     def over(self, progress: Progress) -> bool:
         """Whether validation has not improved for as long as the specification waits."""

@@ -25,23 +25,23 @@ class RemoteWatch:
         self._events: list[Event] = []
         self._last = 0.0
 
-    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:
+    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """Tell it."""
-        self._add("begins", stage, epochs, steps, done, now=True)
+        self._add("on_stage_start", stage, epochs, steps, done, now=True)
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:
+    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
         """Tell it soon, with the loss as a plain number."""
         p = report.progress
         place = (p.epoch, p.batch, p.step, p.samples)
-        self._add("stepped", place, float(report.loss), report.images, report.seconds, dict(mined))
+        self._add("on_step", place, float(report.loss), report.images, report.seconds, dict(mined))
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Tell it."""
-        self._add("validated", epoch, value, best, now=True)
+        self._add("on_validation", epoch, value, best, now=True)
 
-    def ends(self, result: Mapping[str, Any]) -> None:
+    def on_end(self, result: Mapping[str, Any]) -> None:
         """Tell it."""
-        self._add("ends", dict(result), now=True)
+        self._add("on_end", dict(result), now=True)
 
     def _add(self, name: str, *values: Any, now: bool = False) -> None:
         self._events.append((name, values))
@@ -59,9 +59,9 @@ def forward_messages(watch: Watch, on_line: Callable[[str], None] | None) -> Cal
                 on_line(words if rank < 0 else f"worker {rank}: {words}")
             return
         for name, values in words:
-            if name == "stepped":
+            if name == "on_step":
                 place, loss, images, seconds, mined = values
-                watch.stepped(StepReport(Progress(*place), torch.tensor(loss), images, seconds), mined)
+                watch.on_step(StepReport(Progress(*place), torch.tensor(loss), images, seconds), mined)
             else:
                 getattr(watch, name)(*values)
 

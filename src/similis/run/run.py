@@ -120,7 +120,7 @@ def run_in_folder(spec: RunSpec, machine: Machine, watch: Watch, source: Source,
     if not is_first(others):
         return read_result(folder) or result
     tidy(folder)
-    watch.ends(result.to_json())
+    watch.on_end(result.to_json())
     return result
 
 

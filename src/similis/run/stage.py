@@ -91,7 +91,7 @@ def run_stage(stage: Stage) -> Selection:
         restore(task, kept)
         progress, notes = kept.progress, kept.notes
     stage.folder.forget_after(stage.name, progress.step, progress.epoch)
-    stage.watch.begins(stage.name, stage.epochs, task.total_steps, progress.step)
+    stage.watch.on_stage_start(stage.name, stage.epochs, task.total_steps, progress.step)
     last = stage.folder.checkpoint(stage.name)
     keeper = Keeper(stage, task, notes, sound=kept is not None and kept.path == last)
     if not keeper.over(progress):
@@ -102,8 +102,8 @@ def run_stage(stage: Stage) -> Selection:
                 batches_of(stage, task),
                 progress,
                 before_epoch=keeper.mined if resolve_sampler(stage.spec) == "mined" else None,
-                after_step=keeper.stepped,
-                after_epoch=keeper.validated,
+                after_step=keeper.on_step,
+                after_epoch=keeper.on_epoch_end,
                 epochs=stage.epochs,
             )
     wait_for_all(stage.communicator)

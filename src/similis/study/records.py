@@ -92,7 +92,7 @@ class Meter(Silence):
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def stepped(self, report: StepReport, mined: Mapping[str, int]) -> None:  # noqa: ARG002
+    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:  # noqa: ARG002
         """Add the step's time."""
         self.seconds += report.seconds
 

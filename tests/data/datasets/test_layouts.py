@@ -1,7 +1,5 @@
 """Known data sets in their original layouts, in small; counts that differ need a yes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.io

@@ -1,7 +1,5 @@
 """The real photos: counts, splits, pixels."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

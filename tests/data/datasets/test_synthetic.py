@@ -1,7 +1,5 @@
 """The generated data set: deterministic, distinct classes, learnable."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

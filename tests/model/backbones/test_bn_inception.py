@@ -1,7 +1,5 @@
 """BN-Inception: keys and features of the published port, with the same random weights."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

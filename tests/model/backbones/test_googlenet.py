@@ -1,7 +1,5 @@
 """GoogLeNet: keys, features and input convention of torchvision's, with the same random weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

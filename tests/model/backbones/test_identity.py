@@ -1,7 +1,5 @@
 """Ready-made vectors: nothing is done to them, a head over them is a linear map."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The small network: widths, maps, independence of samples under group norm, and that it learns."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional

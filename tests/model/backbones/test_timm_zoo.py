@@ -1,7 +1,5 @@
 """Networks of timm's: layouts become maps, files load key by key, unused parts are left out of training."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Comparisons: sets of columns, values of rows and columns, several blocks as if they were one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

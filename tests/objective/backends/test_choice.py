@@ -1,7 +1,5 @@
 """When a comparison is in tiles."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

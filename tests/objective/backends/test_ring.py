@@ -1,7 +1,5 @@
 """Columns passed round: their order, stretches, and a group of one process. Several real ones: tests/multiprocess."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

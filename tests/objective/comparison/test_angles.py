@@ -1,7 +1,5 @@
 """Angular margins: one spelling, in bounds; the widened cosine against the cosine of the sum."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Setting comparisons up: what is accepted, what is refused and in which words."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

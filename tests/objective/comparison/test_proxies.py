@@ -1,7 +1,5 @@
 """Class vectors: shapes, starts, seeds, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

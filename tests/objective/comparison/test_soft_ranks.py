@@ -1,7 +1,5 @@
 """Soft ranks: against counting, and towards whole numbers."""
 
-from __future__ import annotations
-
 import torch
 
 from similis.objective.comparison.compare import compare

@@ -1,7 +1,5 @@
 """ArcFace: oracle with arccos, worked numbers, guard, degrees against radians."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Circle loss: oracle with constant weights, worked numbers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Contrastive loss: oracle from the four pair functions, worked numbers, identities, grades."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

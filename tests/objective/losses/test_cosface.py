@@ -1,7 +1,5 @@
 """CosFace: oracle, worked numbers, margin 0 is NormFace."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.objective.losses.cosface import cosface

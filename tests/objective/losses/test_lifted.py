@@ -1,7 +1,5 @@
 """Lifted structured loss: oracles of its four forms, worked numbers, identities."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,7 +1,5 @@
 """Margin loss: oracle over all triplets, worked numbers, misprints."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

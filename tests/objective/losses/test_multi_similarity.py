@@ -1,7 +1,5 @@
 """Multi-similarity loss: oracle with mining and direction, worked numbers, limits, misprints."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

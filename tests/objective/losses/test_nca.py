@@ -1,7 +1,5 @@
 """Neighbourhood components analysis: oracle from the definition, worked numbers, misprints."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """NormFace: oracle, worked numbers, floor on the sphere."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """N-pair loss: oracles of its three choices of positives, worked numbers, cross entropy, misprints."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """NT-Xent with labels: oracle over ordered positive pairs, worked numbers, identities."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

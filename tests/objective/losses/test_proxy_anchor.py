@@ -1,7 +1,5 @@
 """ProxyAnchor: oracle from the paper, worked numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.objective.losses.proxy_anchor import proxy_anchor

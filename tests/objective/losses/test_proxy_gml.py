@@ -1,7 +1,5 @@
 """ProxyGML: oracle that sorts, worked numbers, ties, NormFace as a special case. The peer library has no ProxyGML."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """ProxyNCA: oracle, worked numbers, direction regularisation."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

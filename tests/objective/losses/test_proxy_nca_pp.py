@@ -1,7 +1,5 @@
 """ProxyNCA++: oracle, worked numbers, NormFace with scale 2/T, softplus of ProxyNCA at T = 1."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

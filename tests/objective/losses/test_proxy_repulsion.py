@@ -1,7 +1,5 @@
 """Proxy repulsion: oracle, worked numbers, tight frames, memory, extremes. The peer library has no such loss."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Recall@k surrogate: oracle from the definition, worked numbers, the limit of exact recall."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Smooth-AP: oracle from the definition, worked numbers, the limit of exact AP, what the peer computes instead."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

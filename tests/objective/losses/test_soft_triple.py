@@ -1,7 +1,5 @@
 """SoftTriple: oracle, worked numbers, limits of the assignment, merging centres."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

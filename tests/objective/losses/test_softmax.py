@@ -1,7 +1,5 @@
 """Softmax: oracle, worked numbers. The peer library has no raw softmax."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Sub-centre ArcFace: oracle, worked number, one centre is ArcFace."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """SupCon: oracle from the paper, worked numbers, grades, the identity with NT-Xent."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

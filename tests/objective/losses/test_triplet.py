@@ -1,7 +1,5 @@
 """Triplet loss: oracle from the definition, worked numbers, identities."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Batches as miners see them, and plain views of what they return."""
 
-from __future__ import annotations
-
 import torch
 
 from tests.batches import random_batch

@@ -1,7 +1,5 @@
 """All triplets: the set of the definition, and the counts of the worked batches."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.objective.miners.all_triplets import all_triplets

@@ -1,7 +1,5 @@
 """Batch-hard: oracle in loops, worked batches, ties, the variant with every hard triplet."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Disjoint tuples: valid, no image twice, and no tuple could be added."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

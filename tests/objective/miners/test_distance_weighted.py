@@ -1,7 +1,5 @@
 """Distance weighting: closed weights, chances of the worked batches, what is drawn, large dimensions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What every registered miner keeps: valid tuples, repeatable draws, poor batches, its place in a loss."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 

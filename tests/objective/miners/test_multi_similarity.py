@@ -1,7 +1,5 @@
 """Multi-similarity mining: oracle in loops, worked sets, both kinds or none."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.objective.miners.multi_similarity import multi_similarity

@@ -1,7 +1,5 @@
 """Random triplets: one for each anchor with both sets, uniform over both."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Semi-hard triplets: oracle in loops, worked batches, the three ways out when there is none."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

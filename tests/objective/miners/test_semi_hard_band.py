@@ -1,7 +1,5 @@
 """The semi-hard band: oracle in loops, worked batches in both geometries."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

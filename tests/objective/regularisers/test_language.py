@@ -1,7 +1,5 @@
 """Language guidance: oracle, worked numbers, closed-form gradient, the mask that makes the shift matter."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Columns that count as several: in sums, numbers and log-sum-exps, dense and in tiles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Labels: which types are accepted, and that a compiled graph refuses unknown ones as a plain call does."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

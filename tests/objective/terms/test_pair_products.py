@@ -1,7 +1,5 @@
 """Products of listed pairs: the same numbers as gathered vectors give, for values and derivatives of any order."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 

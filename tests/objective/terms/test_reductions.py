@@ -1,7 +1,5 @@
 """Reductions of rows against plain loops: empty sets, ties, trailing axes, tiles joined."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

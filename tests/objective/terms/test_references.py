@@ -1,7 +1,5 @@
 """References: a row never meets itself, duplicates stay, memories are masked by image id."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A tile as a loss sees it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Distances of a stream's tile: the numbers and slopes of the dense ones."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

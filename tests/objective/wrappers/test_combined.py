@@ -1,7 +1,5 @@
 """A loss with terms: weights, parameters of all parts, state."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Cross-batch memory: what anchors see, when rows enter, what the checkpoint holds."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Nested sizes: the worked number, one size is the loss itself, cut proxies get their gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Sampled classes: right on average where the loss adds over classes, too small where it takes a logarithm."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

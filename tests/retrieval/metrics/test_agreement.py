@@ -1,7 +1,5 @@
 """NMI, AMI and pair F1: equal to scikit-learn and to counting pairs."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

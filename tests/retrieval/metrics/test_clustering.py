@@ -1,7 +1,5 @@
 """K-means: the steps of scikit-learn from equal centres, seeds, empty clusters, tiles."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """Collapse checks: equal to their definitions, and to what a collapse must give."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Ranking metrics: worked numbers, bounds, order in k, relations that hold for every list of answers."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

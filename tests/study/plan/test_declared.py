@@ -1,7 +1,5 @@
 """Extras of a contestant: declared in the plan, part of its title, shown in the report; undeclared they raise."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

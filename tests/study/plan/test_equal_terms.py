@@ -1,7 +1,5 @@
 """Equal terms: a table cannot be made from results that differ in a held setting."""
 
-from __future__ import annotations
-
 import pytest
 
 from similis.run.spec import RunSpec, parse_spec, replace_values

@@ -1,7 +1,5 @@
 """The plan: what it takes, and every unfairness that it refuses by name."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """Search spaces: the registry's, Table 15's, and the grid of one parameter at a time."""
 
-from __future__ import annotations
-
 import optuna
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The search: equal budgets, pruning, and going on after a crash without losing or repeating anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -75,11 +73,11 @@ def test_an_epoch_is_reported_once():
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.3))
     trial = study.ask()
     reporter = TrialReporter(trial, plan().search)
-    reporter.validated(1, 0.5, 0.5)
-    reporter.validated(1, 0.5, 0.5)  # a second report of the same epoch would be a warning, hence an error here
+    reporter.on_validation(1, 0.5, 0.5)
+    reporter.on_validation(1, 0.5, 0.5)  # a second report of the same epoch would be a warning, hence an error here
     with pytest.raises(PrunedError):
-        reporter.validated(2, 0.1, 0.5)
-    TrialReporter(trial, plan(search={"pruning": False}).search).validated(3, 0.0, 0.5)
+        reporter.on_validation(2, 0.1, 0.5)
+    TrialReporter(trial, plan(search={"pruning": False}).search).on_validation(3, 0.0, 0.5)
 
 
 def folded(curves: list[list[float]], study) -> list[int | None]:
@@ -91,7 +89,7 @@ def folded(curves: list[list[float]], study) -> list[int | None]:
         try:
             for step, value in enumerate(curve):
                 fold = curve[step // 2 * 2 : step + 1]
-                reporter.validated(step % 2 + 1, value, max(fold))
+                reporter.on_validation(step % 2 + 1, value, max(fold))
                 if step % 2:
                     reporter.finished.append(max(fold))
             study.tell(trial.number, sum(reporter.finished) / 3)

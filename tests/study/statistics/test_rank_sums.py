@@ -1,7 +1,5 @@
 """Interquartile means, the probability of improvement and rank sums against known values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

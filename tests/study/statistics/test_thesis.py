@@ -1,7 +1,5 @@
 """Table 11 of the thesis, recomputed from its own tables, and the errors in it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.study.statistics.thesis import all_experiments, cells, errata, recalls, table11

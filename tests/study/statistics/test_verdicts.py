@@ -1,7 +1,5 @@
 """Sentences: who is better, for which target, and what would detect a difference."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from similis.study.statistics.variance_components import Scores

@@ -1,7 +1,5 @@
 """The thesis' printed results and its tournament, recomputed from its own tables."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from functools import cache

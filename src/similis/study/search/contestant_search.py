@@ -57,11 +57,11 @@ class TrialReporter(Meter):
         self.folds = folds
         self.finished: list[float] = []
 
-    def begins(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
+    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
         """Note the length of the run."""
         self.steps = epochs * steps
 
-    def validated(self, epoch: int, value: float, best: float) -> None:
+    def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Report an epoch; one that was reported before a crash stays as it is."""
         if self.trial is None:
             return

@@ -1,7 +1,5 @@
 """The tiled comparison: the same questions as a dense one, the same answers."""
 
-from __future__ import annotations
-
 import torch
 
 from similis.objective.backends.tiled.comparison import TiledComparison, as_tiled

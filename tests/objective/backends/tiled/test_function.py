@@ -1,7 +1,5 @@
 """The one Function of tiles: its tensors are saved tensors, freed after backward and recomputed on demand."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tile readers: what is read, in which order, and where the gradient of all readings goes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Steps that read single vectors: as if autograd had seen plain indexing."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Reductions in tiles: every loss gives what one dense matrix gives, and refuses what it cannot give."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -77,7 +75,7 @@ def test_a_relation_with_grades_and_pairs_that_do_not_count(entry, form):
             assert_same(of(made, x, matrix), want, f"relation, {rows} x {columns}")
 
 
-KEPT = ("oracle", "degenerate", "half", "permutation")
+KEPT = ("oracle", "degenerate", "half", "permutation", "renaming", "labels")
 
 
 @pytest.mark.parametrize(("entry", "form"), FORMS)

@@ -1,7 +1,5 @@
 """The plan: its tiles meet every pair of a set once, and none twice."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

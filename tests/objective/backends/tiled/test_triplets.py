@@ -1,7 +1,5 @@
 """The hinge over all triplets by sorted positives: brute force, ties, whole numbers, memory."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

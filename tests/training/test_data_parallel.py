@@ -1,7 +1,5 @@
 """Steps shared by processes: what is averaged, what is refused. Real processes: tests/multiprocess/test_training.py."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,0 +1,134 @@
+"""Curves, maps and recall plots hold what they are given."""
+
+import numpy as np
+import pytest
+import torch
+
+from similis.figures.embedding_map import MOST, draw_map, principal_plane
+from similis.figures.learning_curves import draw_curves, read_curves, running_mean
+from similis.figures.recall_plots import (
+    draw_class_wins,
+    draw_cost,
+    draw_learning_curves,
+    draw_recall_by_loss,
+    draw_recall_lines,
+    line_style,
+)
+from similis.values import DataError, UserError
+
+RECORDS = [
+    *({"stage": "select", "step": step, "loss": 10.0 - step} for step in range(1, 5)),
+    {"stage": "select", "step": 2, "epoch": 1, "recall@1": 0.5},
+    {"stage": "select", "step": 4, "epoch": 2, "recall@1": 0.25},
+    *({"stage": "refit", "step": step, "loss": 5.0} for step in range(1, 4)),
+    {"stage": "test", "step": 0, "opened": "test split", "images": 3},
+]
+
+
+def test_lines_of_the_metrics_become_one_curve_for_each_stage():
+    select, refit = read_curves(RECORDS)
+    assert (select.steps, select.losses) == ((1, 2, 3, 4), (9.0, 8.0, 7.0, 6.0))
+    assert (select.epochs, select.recalls) == ((1, 2), (0.5, 0.25))
+    assert (refit.stage, refit.steps, refit.recalls) == ("refit", (1, 2, 3), ())
+
+
+def test_the_picture_draws_loss_over_epochs_and_marks_the_chosen_one():
+    figure = draw_curves(read_curves(RECORDS), chosen=1, measured_on="validation classes", title="a run")
+    above, below = figure.axes
+    assert above.lines[0].get_xdata().tolist() == [0.5, 1.0, 1.5, 2.0]  # two steps make an epoch
+    assert above.lines[0].get_ydata().tolist() == [9.0, 8.0, 7.0, 6.0]
+    assert above.lines[2].get_xdata()[-1] == 1.0  # the refit is as long as the chosen epoch
+    assert below.lines[0].get_ydata().tolist() == [50.0, 25.0]
+    assert (below.lines[1].get_xdata()[0], below.lines[1].get_ydata()[0]) == (1, 50.0)
+    assert "validation classes" in below.get_ylabel()
+
+
+def test_without_validation_only_the_loss_is_drawn():
+    records = [r for r in RECORDS if "recall@1" not in r]
+    assert len(draw_curves(read_curves(records), chosen=2, measured_on="").axes) == 1
+
+
+def test_nothing_to_draw_is_an_error():
+    with pytest.raises(DataError, match="no step"):
+        draw_curves(read_curves([]), chosen=0, measured_on="")
+
+
+def test_running_mean_is_shorter_at_the_beginning():
+    assert running_mean([2.0, 4.0, 6.0, 8.0], 3) == [2.0, 3.0, 4.0, 6.0]
+
+
+NAMES = [f"loss{i}" for i in range(12)]
+
+FIGURES = {
+    "loss": lambda: draw_recall_by_loss([(n, 50.0 + i, 1.0, 3.0, [49.0, 51.0]) for i, n in enumerate(NAMES)], "t"),
+    "size": lambda: draw_recall_lines(
+        {n: {"64": 50.0 + i, "512": 55.0 + i} for i, n in enumerate(NAMES)}, "t", "embedding size"
+    ),
+    "curves": lambda: draw_learning_curves({n: [10.0 + i, 40.0 + i, 50.0 + i] for i, n in enumerate(NAMES)}, "t"),
+    "cost": lambda: draw_cost([(n, 10.0 + i, 50.0 + i) for i, n in enumerate(NAMES)], "t"),
+}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_the_legend_lies_outside_the_data(kind):
+    figure = FIGURES[kind]()
+    drawn = figure.canvas.get_renderer()
+    figure.draw(drawn)
+    legend = figure.legends[0].get_window_extent(drawn)
+    assert not legend.overlaps(figure.axes[0].get_tightbbox(drawn))
+    width, height = figure.get_size_inches() * figure.dpi
+    assert legend.x1 <= width + 1
+    assert legend.y1 <= height + 1
+
+
+def test_every_line_can_be_told_apart_without_colour():
+    assert len({line_style(i)[1:] for i in range(24)}) == 24
+
+
+def test_class_wins_has_a_bar_and_a_photo_for_each_class():
+    photo = np.zeros((4, 4, 3), dtype=np.uint8)
+    figure = draw_class_wins([("a", 10.0, photo), ("b", -5.0, None)], "t", "points")
+    assert [bar.get_width() for bar in figure.axes[0].patches] == [-5.0, 10.0]
+    assert len(figure.axes) == 2
+
+
+VECTORS = torch.randn(60, 7, generator=torch.Generator().manual_seed(0)) * torch.tensor([5, 3, 1, 1, 1, 1, 1.0])
+
+
+def test_the_plane_is_that_of_the_singular_values():
+    plane, share = principal_plane(VECTORS)
+    centred = (VECTORS - VECTORS.mean(0)).double().numpy()
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    assert np.abs(plane.numpy()) == pytest.approx(np.abs(left[:, :2] * values[:2]), abs=1e-6)
+    assert share.numpy() == pytest.approx(values[:2] ** 2 / (values**2).sum(), rel=1e-6)
+
+
+def test_turning_all_vectors_round_changes_the_map_by_no_sign():
+    for vectors in (VECTORS, -VECTORS):
+        plane = principal_plane(vectors)[0]
+        assert all(float(column[column.abs().argmax()]) > 0 for column in plane.T)
+    assert torch.allclose(plane, principal_plane(3 - VECTORS)[0], atol=1e-5)
+
+
+def test_two_dimensions_or_one_are_enough():
+    assert principal_plane(torch.tensor([[1.0], [3.0]]))[0].abs().tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    with pytest.raises(UserError, match="two images or more"):
+        principal_plane(torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("classes", [3, 30])
+def test_every_image_is_a_point_and_every_shown_class_is_named(classes):
+    labels = torch.arange(60) % classes
+    figure = draw_map(VECTORS, labels, names={n: f"kind {n}" for n in range(classes)}, title="a map")
+    drawn = figure.axes[0].collections
+    assert sum(len(points.get_offsets()) for points in drawn) == 60
+    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert len([w for w in words if w.startswith("kind")]) == min(classes, MOST)
+    assert (f"{classes - MOST} more" in words) == (classes > MOST)
+
+
+def test_points_of_a_class_stand_where_the_plane_puts_them():
+    labels = torch.arange(60) % 3
+    figure = draw_map(VECTORS, labels)
+    plane = principal_plane(VECTORS)[0]
+    assert np.asarray(figure.axes[0].collections[1].get_offsets()) == pytest.approx(plane[labels == 1].numpy())
