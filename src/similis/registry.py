@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 from similis.introspection import keyword_defaults, source_text
-from similis.values import Options, OptionValue, UserError
+from similis.values import DeviceBudget, Options, OptionValue, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +106,7 @@ class LossEntry(Entry):
     class_sampling: ClassSampling = "none"
     lr_multiplier: float = 1.0
     exempt: Mapping[str, str] = field(default_factory=dict)
+    budgets: Mapping[str, DeviceBudget] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, OptionValue]:
@@ -117,10 +118,14 @@ class LossEntry(Entry):
 
 @dataclass(frozen=True)
 class MinerEntry(Entry):
-    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``)."""
+    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``).
+
+    ``waits`` is how often a step that mines may wait for an accelerator: what is found decides the shapes of lists.
+    """
 
     returns: Literal["pairs", "triplets"]
     joint: bool = False
+    waits: int = 14
 
 
 @dataclass(frozen=True)
@@ -220,6 +225,7 @@ def register_loss(
     class_sampling: ClassSampling = "none",
     lr_multiplier: float = 1.0,
     exempt: Mapping[str, str] | None = None,
+    budgets: Mapping[str, DeviceBudget] | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as a loss under its own name.
 
@@ -243,6 +249,7 @@ def register_loss(
             loss: nothing (``unbiased``) or making it too small (``biased``).
         lr_multiplier: learning rate of its parameters relative to the backbone's.
         exempt: contract name -> reason why this loss does not keep it.
+        budgets: form -> what its step may ask of an accelerator, where that is more than usual.
     """
 
     def register(function: F) -> F:
@@ -252,6 +259,7 @@ def register_loss(
             forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
             accepts=accepts, sampler=sampler, relation=relation, memory=memory,
             class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
+            budgets=dict(budgets or {}),
         )  # fmt: skip
         losses.add(entry)
         return function

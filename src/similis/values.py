@@ -71,6 +71,14 @@ def import_extra(module: str) -> Any:
         raise MissingExtraError(top, EXTRAS[top]) from error
 
 
+class DeviceBudget(NamedTuple):
+    """What a step may ask of an accelerator: launches as one matrix, launches in 2 x 2 tiles, waits of the host."""
+
+    dense: int = 200
+    tiled: int = 1500
+    waits: int = 2
+
+
 class Counts(NamedTuple):
     """How much a miner found: a run that mines nothing looks like convergence."""
 
@@ -107,7 +115,7 @@ class Triplets(NamedTuple):
 
 def count_distinct(*numbers: Tensor) -> int:
     """How many different row numbers there are; as Python numbers, millions of them would outweigh the loss."""
-    return len({row for each in numbers for row in each.bincount().nonzero()[:, 0].tolist()})
+    return len({row for each in numbers for row in each.cpu().bincount().nonzero()[:, 0].tolist()})
 
 
 class Communicator(Protocol):

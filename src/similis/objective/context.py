@@ -54,21 +54,17 @@ class Partition(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """Rows and columns of a tile; None as a tiling means one dense matrix.
-
-    ``positive_rows`` are looked at together for their positives: the fewer, the fewer strangers among the columns.
-    """
+    """Rows and columns of a tile; None as a tiling means one dense matrix."""
 
     rows: int
     columns: int
-    positive_rows: int = 128
 
     def divide(self, depth: int) -> Tiling:
         """Smaller tiles of the same size in numbers, where a loss makes ``depth`` numbers of each similarity."""
         if depth <= 1:
             return self
         side = max(1, round(depth**0.5))
-        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth), self.positive_rows)
+        return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
 
 
 class DrawNumbers:
@@ -94,7 +90,8 @@ class Drawing(Protocol):
 
 def count_draw(module: Drawing) -> int:
     """The number of a new draw; the count is not changed in place: a state that somebody took stays as it is."""
-    number = int(module.draws)
+    hosts = _current.get().hosts
+    number = int(module.draws if hosts is None or module.draws.is_cpu else hosts.of(module.draws))
     module.draws = module.draws + 1
     return number
 

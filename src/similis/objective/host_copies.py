@@ -34,15 +34,13 @@ class HostCopies:
             self.add(values, values.cpu())
         return self._pairs[id(values)][1]
 
-    def fetch(self, *values: Tensor) -> list[Tensor]:
-        """The copies of several vectors or numbers in one transfer."""
-        flat = torch.cat([part.reshape(-1).long() for part in values]).cpu()
-        copies = [
-            part.view(v.shape) for v, part in zip(values, torch.split(flat, [v.numel() for v in values]), strict=True)
-        ]
-        for part, host in zip(values, copies, strict=True):
-            self.add(part, host)
-        return copies
+    def fetch(self, *values: Tensor) -> None:
+        """Have the copies of several vectors or numbers made in one transfer, those that are not there yet."""
+        new = [part for part in values if id(part) not in self._pairs]
+        if new:
+            flat = torch.cat([part.reshape(-1).long() for part in new]).cpu()
+            for part, host in zip(new, torch.split(flat, [part.numel() for part in new]), strict=True):
+                self.add(part, host.view(part.shape))
 
 
 @contextmanager
@@ -67,6 +65,13 @@ def on_host(values: Tensor) -> Tensor:
         return values
     hosts = current_context().hosts
     return values.cpu() if hosts is None else hosts.of(values)
+
+
+def fetch_to_host(*values: Tensor) -> None:
+    """Fetch several tensors of integers at once; nothing where they are on the host already."""
+    hosts = current_context().hosts
+    if hosts is not None:
+        hosts.fetch(*values)
 
 
 def known_on_host(values: Tensor, host: Tensor) -> Tensor:

@@ -103,20 +103,20 @@ class Loss(nn.Module):
             raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
         self._check(labels, references, tuples)
         if embeddings.is_cpu or torch.compiler.is_compiling():
-            return self._value(embeddings, labels, learned, references, tuples, classes)
+            return self._value(embeddings, labels, learned, (references, tuples), classes)
         with plan_on_host(embeddings, labels) as here:
-            return self._value(embeddings, here, learned, references, tuples, classes)
+            return self._value(embeddings, here, learned, (references, tuples), classes)
 
-    def _value(  # noqa: PLR0917 - as `of`
+    def _value(
         self,
         embeddings: Tensor,
         labels: Tensor,
         learned: Mapping[str, Tensor],
-        references: References | None,
-        tuples: Pairs | Triplets | None,
+        given: tuple[References | None, Pairs | Triplets | None],
         classes: Partition | None,
     ) -> Tensor:
         """As :meth:`of`, with labels where the embeddings are."""
+        references, tuples = given
         if not len(embeddings) and current_context().communicator is None:
             self.mined = None if self.miner is None else Counts(0, 0)
             return sum((0 * value.sum() for value in learned.values()), 0 * widen(embeddings).sum())

@@ -14,12 +14,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from similis.objective.backends.choice import fits_dense
+from similis.objective.backends.class_shards import reduce_across_ranks, sum_from_owner
 from similis.objective.backends.dense import Columns, reduce_term
 from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.terms.class_weights import weight_columns
 from similis.objective.terms.distances import Similarities, products
 from similis.objective.terms.pair_products import pair_products, row_of_each
-from similis.objective.terms.reductions import Reduced, Top, evaluate, merge, restrict, safe_lse
+from similis.objective.terms.reductions import Reduced, evaluate, merge, restrict
 from similis.objective.terms.references import Block, References, Set
 from similis.objective.terms.tile import Ask, Tile, TileFunction, as_terms
 from similis.sphere import widen
@@ -47,6 +49,7 @@ class Comparison:
     row_weights: Tensor | None = None
     column_weights: Tensor | None = None
     context: Context = LOCAL
+    in_tiles: Callable[[Comparison], Comparison] | None = None  # where a device may have no room for the matrix
     # of each block, what several reductions share: its tile, the columns of a set, what a function makes of it
     kept: dict[tuple[int, object], Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -114,10 +117,12 @@ class Comparison:
             dots: further row vectors (r, D) or (r, m, D); arrive as their products with the columns.
 
         Returns:
-            One reduced value per term: (r,) or (r, m), or a :class:`Top`.
+            One reduced value per term: (r,) or (r, m), or a :class:`~similis.objective.terms.reductions.Top`.
         """
         if cols and len(self.references.blocks) > 1:
             raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
+        if self.in_tiles is not None and not self._fits(rows, dots):
+            return self._once(0, "in tiles", lambda: self.in_tiles(self)).over(which, fn, rows, cols, dots)  # type: ignore[misc]
         ask = weight_columns(Ask(which, fn, rows, cols, dots), self.column_weights)
         result: list[Reduced] | None = None
         first = 0 if self.column_shards is None else self.column_shards.first
@@ -134,6 +139,11 @@ class Comparison:
                 reduce_across_ranks(kind, part, self.column_shards) for kind, part in zip(kinds, result, strict=True)
             ]
         return result[0] if len(result) == 1 else tuple(result)
+
+    def _fits(self, rows: Values, dots: Values) -> bool:
+        """Whether a device has room for the matrix, with the trailing axis that values of rows give it."""
+        deep = [v.shape[1:].numel() for v in rows] + [v.shape[1:-1].numel() for v in dots]
+        return fits_dense(len(self.vectors), len(self.references), max([1, *deep]), self.vectors.device)
 
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
         """The kinds and values of what is asked, over one block whose first column has that number."""
@@ -270,27 +280,6 @@ class Comparison:
         """Sum of values over sum of counts; 0 if nothing was counted."""
         number = self.sum(counts)
         return self.sum(values) / (number + (number == 0))
-
-
-def reduce_across_ranks(kind: str, part: Reduced, columns: Partition) -> Reduced:
-    """The reduction over the columns of all processes, from that over the columns of each."""
-    one_each = (1,) * len(columns.counts)
-    gather = columns.communicator.gather
-    if isinstance(part, Top):
-        values, index = gather(part.values[None], one_each), gather(part.index[None], one_each)
-        found: Reduced = Top(values[0], index[0])
-        for more in zip(values[1:], index[1:], strict=True):
-            found = merge("top", found, Top(*more))
-        return found
-    if kind == "total":
-        return columns.communicator.sum(part)
-    return safe_lse(gather(part[None], one_each).transpose(0, 1))
-
-
-def sum_from_owner(values: Tensor, index: Tensor, columns: Partition) -> Tensor:
-    """Values (..., m) of columns ``index``, right at the process that owns the column, at all processes."""
-    mine = (index >= columns.first) & (index < columns.first + columns.own)
-    return columns.communicator.sum(torch.where(mine.view(*mine.shape, *[1] * (values.ndim - mine.ndim)), values, 0.0))
 
 
 def squares(vectors: Tensor) -> Tensor:

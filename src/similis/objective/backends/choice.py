@@ -12,6 +12,7 @@ DENSE_LIMIT = 2**19  # pairs, about 724 x 724: above, tiles measured faster (twi
 DENSE_DEPTH = 16  # a product of 10 vectors a class is so dear that making it again in tiles costs more than it saves
 TILE_SIZE = 2**18  # numbers of a tile: a megabyte, so that a few of them stay in a second cache
 TILE_COLUMNS = 1024
+POSITIVE_ROWS = 128
 CPU = torch.device("cpu")
 UNKNOWN_MEMORY = 2**32  # bytes that are taken to be free where nobody can tell
 
@@ -19,7 +20,7 @@ UNKNOWN_MEMORY = 2**32  # bytes that are taken to be free where nobody can tell
 # An accelerator waits for launches, not for its memory: few large kernels.
 PAIR_BYTES = 36  # of a dense matrix and what its backward pass keeps, for each number
 DENSE_SHARE = 0.25  # of the memory that is free when a process first asks
-DEVICE_TILE = Tiling(4096, 4096, positive_rows=1024)
+DEVICE_TILE = Tiling(4096, 4096)
 
 
 def choose_tiling(rows: int, columns: int, depth: int = 1, device: torch.device = CPU) -> Tiling | None:
@@ -38,12 +39,23 @@ def choose_tiling(rows: int, columns: int, depth: int = 1, device: torch.device 
     if chosen != "auto":
         return chosen
     if device.type != "cpu":
-        fits = rows * columns * depth * PAIR_BYTES <= DENSE_SHARE * free_memory(device)
-        return None if fits else DEVICE_TILE._replace(columns=max(1, DEVICE_TILE.columns // depth))
+        if fits_dense(rows, columns, depth, device):
+            return None
+        return DEVICE_TILE._replace(columns=max(1, DEVICE_TILE.columns // depth))
     if rows * columns * max(depth, DENSE_DEPTH) <= DENSE_LIMIT * DENSE_DEPTH:
         return None
     wide = max(1, min(columns, TILE_COLUMNS // depth))
     return Tiling(max(1, min(rows, TILE_SIZE // (wide * depth))), wide)
+
+
+def positive_rows(tiling: Tiling, device: torch.device) -> int:
+    """Rows whose positives are looked at together: the fewer, the fewer strangers among the columns."""
+    return min(tiling.rows, POSITIVE_ROWS if device.type == "cpu" else max(POSITIVE_ROWS, tiling.rows // 4))
+
+
+def fits_dense(rows: int, columns: int, depth: int, device: torch.device) -> bool:
+    """Whether a matrix with ``depth`` numbers for each pair takes no more than ``DENSE_SHARE`` of a device's memory."""
+    return rows * columns * depth * PAIR_BYTES <= DENSE_SHARE * free_memory(device)
 
 
 @cache

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from similis.objective.backends.base import Comparison
 from similis.objective.backends.choice import choose_tiling, ring_tiling
-from similis.objective.backends.tiled.comparison import compare_in_tiles
+from similis.objective.backends.tiled.comparison import compare_in_tiles, replace_by_tiles
 from similis.objective.context import Partition, current_context, spread_evenly
 from similis.objective.host_copies import known_on_host, on_host
 from similis.objective.terms.labels import check_labels, check_rows
@@ -171,7 +171,10 @@ def build_comparison(
     wide = unit if normalise else widen
     rows = wide(vectors)
     blocks = references.each(lambda each: rows if each is vectors else wide(each))
-    return Comparison(rows, row_labels, blocks, sphere, context=current_context())
+    context = current_context()
+    roomy = vectors.is_cpu or context.tiling != "auto"  # the host chose by size already; who asks for dense gets it
+    in_tiles = None if roomy else replace_by_tiles
+    return Comparison(rows, row_labels, blocks, sphere, context=context, in_tiles=in_tiles)
 
 
 def match_precision(proxies: Tensor, embeddings: Tensor) -> Tensor:

@@ -103,7 +103,7 @@ def margin(
         0.5056
     """
     p = compare(embeddings, labels, references, sphere=True)
-    edge = torch.as_tensor(beta, dtype=p.rows.dtype, device=p.rows.device)
+    edge = beta.to(p.rows) if isinstance(beta, Tensor) else p.rows.new_full((), beta)  # no copy to be waited for
     edges = of_anchors(edge, labels) if edge.ndim else edge.expand(len(p.rows))
     if tuples is None:
         value, active, triplets = over_all(p, edges, margin_dist)

@@ -12,7 +12,7 @@ from similis.objective.terms.reductions import lse, softplus, top
 from similis.objective.terms.references import References
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.values import Pairs
+from similis.values import DeviceBudget, Pairs
 
 Keep = tuple[Tensor, ...]
 
@@ -34,6 +34,7 @@ Keep = tuple[Tensor, ...]
         "thesis": Preset({"alpha": 2.0, "beta": 50.0, "base_cos": 0.5, "epsilon_cos": 0.1}, "thesis, Table 4"),
         "thesis_tuned": Preset({"alpha": 18.0, "beta": 76.0, "base_cos": 0.8, "epsilon_cos": 0.4}, "thesis, Table 15"),
     },
+    budgets={"direction": DeviceBudget(250, 2000)},  # a mined pair is looked at from both ends
     space={
         "alpha": Range(2.0, 100.0, step=2.0),
         "beta": Range(2.0, 100.0, step=2.0),

@@ -15,7 +15,7 @@ from similis.objective.terms.distances import Geometry, Similarities, angle_cosi
 from similis.objective.terms.reductions import softplus
 from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.values import Triplets, UserError
+from similis.values import DeviceBudget, Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
 MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
@@ -48,6 +48,7 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
         "thesis": Preset({"geometry": "cosine", "margin": 0.1}, "thesis, Table 4", miner="semi_hard"),
     },
     space={"margin": Range(0.0, 1.0, step=0.1)},
+    budgets={"direction": DeviceBudget(tiled=4000)},  # a product and an axis for each positive of an anchor
 )
 def triplet(
     embeddings: Tensor,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from similis.objective.terms.distances import products
 
-CHUNK = 2**20  # numbers gathered at a time
+CHUNK, DEVICE_CHUNK = 2**20, 2**26  # numbers gathered at a time
 ENTRIES = 16  # of the matrix for each pair: up to so many, the matrix measured faster than the gathering
 
 
@@ -45,7 +45,7 @@ def row_of_each(index: Tensor, anchors: Tensor | None) -> Tensor:
 
 def split_pairs(vectors: Tensor, *each: Tensor) -> list[tuple[Tensor, ...]]:
     """Values of the pairs in chunks, each of about ``CHUNK`` numbers or of as many as all vectors have."""
-    size = max(1, len(vectors), CHUNK // max(1, vectors.shape[-1]))
+    size = max(1, len(vectors), (CHUNK if vectors.is_cpu else DEVICE_CHUNK) // max(1, vectors.shape[-1]))
     return list(zip(*(torch.split(values, size) for values in each), strict=True))
 
 

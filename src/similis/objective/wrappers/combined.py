@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor, nn
 
+from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.terms.labels import find_class_rows, sort_class_ids
 from similis.objective.wrappers.memory import WithMemory
@@ -62,6 +64,12 @@ class Combined(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
         """The weighted sum for embeddings (B, D) and class ids (B,); image ids go to a memory."""
+        if embeddings.is_cpu or torch.compiler.is_compiling():
+            return self._sum(embeddings, labels, image_ids)
+        with plan_on_host(embeddings, labels) as here:
+            return self._sum(embeddings, here, image_ids)
+
+    def _sum(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
         value: Tensor = self.loss(embeddings, labels, image_ids=image_ids)
         for weight, term in zip(self.weights, self.terms, strict=True):
             value = value + weight * term(embeddings, labels)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
+from similis.objective.host_copies import fetch_to_host, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.terms.references import Block, References, batch_references
 from similis.objective.wrappers.nested import Nested
 from similis.values import UserError
 
@@ -75,37 +76,44 @@ class WithMemory(nn.Module):
 
     def __len__(self) -> int:
         """Rows filled so far."""
-        return min(int(self.seen), len(self.vectors))
+        return min(int(on_host(self.seen)), len(self.vectors))
 
     def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
         """The loss over batch and memory; in training mode the batch then waits to be remembered."""
+        if embeddings.is_cpu:
+            return self._with_rows(embeddings, labels, image_ids)
+        with plan_on_host(embeddings, labels) as here:
+            return self._with_rows(embeddings, here, image_ids)
+
+    def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
         if self._waiting is not None and self.training:
             self.remember(*self._waiting)
             self._waiting = None
-        here = labels.to(embeddings.device)
-        ids = (
-            torch.full_like(here, UNKNOWN, dtype=torch.int64)
-            if image_ids is None
-            else image_ids.to(embeddings.device, torch.int64)
-        )
-        inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
+        unknown = torch.full_like(labels, UNKNOWN, dtype=torch.int64)
+        ids = unknown if image_ids is None else image_ids.to(embeddings.device, torch.int64, non_blocking=True)
+        own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)  # an anchor without an id must not match rows without one
+        fetch_to_host(self.seen, self.batches, labels, own, self.labels, self.ids)
         filled = len(self)
-        if int(self.batches) < self.start or filled == 0:
+        if int(on_host(self.batches)) < self.start or filled == 0:
             value: Tensor = self.loss(embeddings, labels)
         else:
-            # an anchor without an id must not match rows without one
-            own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)
-            rows = inner.class_rows(self.labels[:filled]) if inner.learned else self.labels[:filled]
-            memory = Block(match_precision(self.vectors[:filled], embeddings), rows, own=own, ids=self.ids[:filled])
-            live = inner.class_rows(here) if inner.learned else here
-            value = self.loss(embeddings, labels, references=batch_references(embeddings, live.long(), memory))
+            value = self.loss(embeddings, labels, references=self._references(embeddings, labels, own, filled))
             self._await_backward(value)
         if self.training:
             self.batches = self.batches + 1
             # copies: the caller may fill the same buffers with the next batch
-            waiting = of_all_processes(embeddings.detach(), here.long(), ids)
+            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
             self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
         return value
+
+    def _references(self, embeddings: Tensor, labels: Tensor, own: Tensor, filled: int) -> References:
+        """The live batch and the rows of the memory."""
+        inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
+        names, ids = (known_on_host(x[:filled], on_host(x)[:filled]) for x in (self.labels, self.ids))
+        rows = inner.class_rows(names) if inner.learned else names
+        memory = Block(match_precision(self.vectors[:filled], embeddings), rows, own=own, ids=ids)
+        live = inner.class_rows(labels) if inner.learned else labels
+        return batch_references(embeddings, live.long(), memory)
 
     @torch.no_grad()
     def remember(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor) -> None:
@@ -113,7 +121,7 @@ class WithMemory(nn.Module):
         capacity = len(self.vectors)
         keep = slice(max(len(embeddings) - capacity, 0), None)
         kept = embeddings[keep]
-        place = (int(self.seen) + torch.arange(len(kept), device=self.vectors.device)) % capacity
+        place = (self.seen + torch.arange(len(kept), device=self.vectors.device)) % capacity
         if self._readers:
             self.vectors, self.labels, self.ids = self.vectors.clone(), self.labels.clone(), self.ids.clone()
             self._readers = set()

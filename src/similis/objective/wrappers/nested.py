@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
+from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.terms.references import References
 from similis.values import UserError
@@ -57,6 +59,12 @@ class Nested(nn.Module):
                 f"embeddings have {embeddings.shape[1]} dimensions and the largest size is {self.sizes[-1]}; "
                 "choose sizes up to the embedding's"
             )
+        if embeddings.is_cpu or torch.compiler.is_compiling():
+            return self._mean(embeddings, labels, references)
+        with plan_on_host(embeddings, labels) as here:
+            return self._mean(embeddings, here, references)
+
+    def _mean(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Tensor:
         total = embeddings.new_zeros(())
         for size in self.sizes:
             learned = {key: value[..., :size] if value.ndim > 1 else value for key, value in self.loss.learned.items()}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.context import Partition, current_context, draw_number, use_context
+from similis.objective.host_copies import fetch_to_host, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.mining import make_generator
 from similis.objective.terms.labels import check_rows
@@ -95,6 +96,14 @@ class SampledClasses(nn.Module):
             raise UserError(
                 "sparse gradients cannot be averaged over processes; use sparse=False or divide the classes"
             )
+        if embeddings.is_cpu:
+            return self._sampled(embeddings, labels)
+        with plan_on_host(embeddings, labels) as here:
+            fetch_to_host(self.draws, here)
+            return self._sampled(embeddings, here)
+
+    def _sampled(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        classes = self.loss.classes
         rows = self.loss.class_rows(labels) if labels.ndim == 1 else labels
         rows = check_rows(rows, self.number if classes is None else classes.size)
         present = classes_of_all(rows)
@@ -124,19 +133,23 @@ class SampledClasses(nn.Module):
         Args:
             embeddings: (B, D).
             rows: (B,) class numbers, or a relation (B, C).
-            present: (P,) rising numbers of the classes of the batch, that of all processes.
-            drawn: (m,) other class numbers, each once; of divided classes those of this process.
+            present: (P,) rising numbers of the classes of the batch, that of all processes; on the host.
+            drawn: (m,) other class numbers, each once; of divided classes those of this process; on the host.
         """
         here = self.own_rows(present)
-        kept, order = torch.cat([here, self.own_rows(drawn)]).sort()
-        weights = embeddings.new_ones(len(kept), dtype=torch.float64)
-        weights[order >= len(here)] = (self.number - len(here)) / max(len(drawn), 1)
+        chosen, order = torch.cat([here, self.own_rows(drawn)]).sort()
+        kept, others = torch.stack([chosen, (order >= len(here)).long()]).to(embeddings.device)
+        known_on_host(kept, chosen)
+        wide = torch.promote_types(embeddings.dtype, torch.float32)
+        weights = embeddings.new_ones(len(kept), dtype=wide)
+        weights.masked_fill_(others.bool(), (self.number - len(here)) / max(len(drawn), 1))
         learned = {key: Rows.apply(value, kept, self.sparse) for key, value in self.loss.learned.items()}  # type: ignore[no-untyped-call]
         share = self._divided(len(kept))
         names = kept if share is None else share.gather(kept + self.first)  # rising: a share is a stretch of classes
         labels = rows[:, names] if rows.ndim == 2 else torch.searchsorted(names, rows)
-        wide = torch.promote_types(embeddings.dtype, torch.float32)
-        with use_context(replace(current_context(), class_weights=weights.to(wide))):
+        if rows.ndim == 1 and not rows.is_cpu:
+            known_on_host(labels, torch.searchsorted(on_host(names), on_host(rows)))
+        with use_context(replace(current_context(), class_weights=weights)):
             return self.formula.of(embeddings, labels, learned, classes=share)
 
     def _divided(self, kept: int) -> Partition | None:
@@ -155,8 +168,8 @@ def check_sampled(loss: Loss) -> None:
 
 
 def classes_of(rows: Tensor) -> Tensor:
-    """Row numbers of the classes of a batch, in rising order, each once."""
-    return (rows > 0).any(0).nonzero()[:, 0] if rows.ndim == 2 else torch.unique(rows.long())
+    """Row numbers of the classes of a batch, in rising order, each once; on the host."""
+    return (rows > 0).any(0).nonzero()[:, 0].cpu() if rows.ndim == 2 else torch.unique(on_host(rows).long())
 
 
 def classes_of_all(rows: Tensor) -> Tensor:
@@ -166,7 +179,7 @@ def classes_of_all(rows: Tensor) -> Tensor:
         return classes_of(rows)
     if rows.ndim == 1:
         return classes_of(joint.gather(rows))
-    return joint.communicator.sum((rows > 0).any(0).long()).nonzero()[:, 0]
+    return joint.communicator.sum((rows > 0).any(0).long()).nonzero()[:, 0].cpu()
 
 
 def draw_others(present: Tensor, number: int, share: float, generator: torch.Generator) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.base import Comparison, squares
+from similis.objective.backends.choice import DEVICE_TILE
 from similis.objective.backends.ring import RemoteColumns, reading_order
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
@@ -202,7 +203,21 @@ def as_tiled(p: Comparison) -> TiledComparison:
     """The comparison in tiles, whichever back-end it has."""
     if isinstance(p, TiledComparison):
         return p
-    return compare_in_tiles(p.vectors, p.row_labels, p.references, sphere=p.on_sphere, normalise=False, tiling=DEFAULT)
+    tiling = DEFAULT if p.vectors.is_cpu else DEVICE_TILE
+    return compare_in_tiles(p.vectors, p.row_labels, p.references, sphere=p.on_sphere, normalise=False, tiling=tiling)
+
+
+def replace_by_tiles(p: Comparison) -> TiledComparison:
+    """A dense comparison in tiles, with all that belongs to it."""
+    q = as_tiled(p)
+    return replace(
+        q,
+        communicator=p.communicator,
+        column_shards=p.column_shards,
+        row_weights=p.row_weights,
+        column_weights=p.column_weights,
+        context=p.context,
+    )
 
 
 def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:

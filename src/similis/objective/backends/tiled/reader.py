@@ -18,7 +18,7 @@ from torch import Tensor
 from similis.sphere import norms, rescale, scaled_norms, widen
 from similis.values import UserError
 
-CHUNK = 2**18  # numbers worked on at a time where all vectors are gone through
+CHUNK, DEVICE_CHUNK = 2**18, 2**26  # numbers worked on at a time where all vectors are gone through
 KEPT = 2**23  # numbers: a normalised or sorted copy up to this size is kept, a larger one is made per tile
 
 
@@ -106,7 +106,7 @@ class TileReader:
 
     def chunks(self) -> list[tuple[int, int]]:
         """Stretches of about ``CHUNK`` numbers, at least one."""
-        step = max(1, CHUNK // max(1, self.raw[:1].numel()))
+        step = max(1, (CHUNK if self.raw.is_cpu else DEVICE_CHUNK) // max(1, self.raw[:1].numel()))
         return [(first, min(first + step, len(self))) for first in range(0, max(len(self), 1), step)]
 
     def raw_gradient(self, gradient: Tensor) -> Tensor:

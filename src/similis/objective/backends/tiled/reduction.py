@@ -268,7 +268,7 @@ def has_ties(values: Tensor, found: Top) -> bool:
 
 
 def lowest_of_largest(values: Tensor, numbers: Tensor) -> Top:
-    """The largest of each row (r, c) with the lowest of its column numbers, without a look for ties."""
+    """The largest of each row (r, c) with the lowest of its column numbers, whether there are ties or not."""
     best, place = values.max(1, keepdim=True)
     none = torch.iinfo(numbers.dtype).max
     index = torch.where(values == best, numbers, none).amin(1, keepdim=True)

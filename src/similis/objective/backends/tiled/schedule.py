@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from similis.objective.backends.choice import positive_rows
 from similis.objective.backends.ring import RemoteColumns
 from similis.objective.backends.tiled.reader import GradientBuffer, TileReader
 from similis.objective.context import Tiling
@@ -125,7 +126,7 @@ class TileSchedule:
             yield from self._upper()
             return
         count = len(self.rows)
-        height = min(self.tiling.rows, self.tiling.positive_rows) if banded else self.tiling.rows
+        height = positive_rows(self.tiling, self.rows.raw.device) if banded else self.tiling.rows
         starts = list(range(0, count, height))
         ends = [min(start + height, count) for start in starts]
         for first, last, band in zip(starts, ends, self.bands(starts, ends), strict=True):

@@ -30,7 +30,7 @@ from similis.objective.terms.tile_distance import TileDistance
 Excess = Callable[[Similarities, Similarities, Tensor | None], Tensor]
 
 FEW = 12  # positives that are compared one by one; a search in a sorted list costs as much
-STRIP = 2**20  # distances held at a time: rows of a strip times all columns
+STRIP, DEVICE_STRIP = 2**20, 2**25  # distances held at a time: rows of a strip times all columns
 
 
 class Hinges(NamedTuple):
@@ -49,6 +49,7 @@ class Part(NamedTuple):
     band: slice
     positive: Tensor  # (r, band)
     negative: Tensor  # (r, band)
+    most: int | None  # positives of a row at most, as labels on the host tell; None where the mask can be asked
 
 
 def over_triplets(p: Comparison, excess: Excess, *, directed: bool) -> Hinges:
@@ -135,8 +136,8 @@ class TripletHinges:
 
 def iterate_strips(plans: list[TileSchedule]) -> Iterator[list[Part]]:
     """Strips of rows, each with its view of every block."""
-    rows = len(plans[0].rows)
-    height = max(1, min(plans[0].tiling.rows, STRIP // max(1, sum(len(plan.columns) for plan in plans))))
+    rows, strip = len(plans[0].rows), STRIP if plans[0].rows.raw.is_cpu else DEVICE_STRIP
+    height = max(1, min(plans[0].tiling.rows, strip // max(1, sum(len(plan.columns) for plan in plans))))
     starts = list(range(0, rows, height))
     ends = [min(start + height, rows) for start in starts]
     bands = [plan.bands(starts, ends) for plan in plans]
@@ -152,7 +153,18 @@ def view_block(plan: TileSchedule, first: int, last: int, band: tuple[int, int])
     positive, negative = block.members("pos", labels), block.members("neg", labels)
     assert positive is not None
     assert negative is not None
-    return Part(plan, TileRange(first, last, 0, len(plan.columns), masked=True), slice(low, high), positive, negative)
+    span = TileRange(first, last, 0, len(plan.columns), masked=True)
+    return Part(plan, span, slice(low, high), positive, negative, most_positives(plan, first, last))
+
+
+def most_positives(plan: TileSchedule, first: int, last: int) -> int | None:
+    """Columns of the label of a row, of some rows the most, itself left out; None on the host and with a relation."""
+    rows, columns = plan.row_names, plan.column_names
+    if plan.rows.raw.is_cpu or rows is None or columns is None:
+        return None
+    wanted = rows[first:last]
+    sizes = torch.searchsorted(columns, wanted, right=True) - torch.searchsorted(columns, wanted)
+    return max(0, int(sizes.max()) - int(plan.block.mirrored)) if len(sizes) else 0
 
 
 def strip_leaves(part: Part) -> list[Tensor]:
@@ -180,7 +192,9 @@ def rank_positives(parts: list[Part], far: list[Tensor]) -> Ranking:
     """The positives of each row in rising order of distance."""
     masked = [torch.where(part.positive, f[:, part.band], -INF) for part, f in zip(parts, far, strict=True)]
     joined = torch.cat(masked, 1)
-    most = max(int((joined > -INF).sum(1).max()), 1) if joined.numel() else 0
+    known = [part.most for part in parts if part.most is not None]
+    found = sum(known) if len(known) == len(parts) or not joined.numel() else int((joined > -INF).sum(1).max())
+    most = max(found, 1) if joined.numel() else 0
     place = joined.topk(min(most, joined.shape[1]), 1, sorted=False).indices
     ordered, order = joined.gather(1, place).sort(1)
     return Ranking(ordered, place.gather(1, order))
