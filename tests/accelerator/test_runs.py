@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from multiprocessing import get_context
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from similis.run.finished import finished
 from similis.run.machine import Machine
 from similis.run.run import run
+from tests.accelerator.ranks import train_rank, train_until
 from tests.run.small import small
 
 CPU_BITS = ("model.safetensors", "scores.safetensors", "embeddings.safetensors")
@@ -30,15 +34,16 @@ WAYS = {
 }
 
 
-def bits(result, address):
-    """The tensors that a run leaves, and its numbers; the address is the device's own."""
-    found = {}
-    for name in CPU_BITS:
-        from safetensors.torch import load_file
-
-        found |= {f"{name}/{key}": value for key, value in load_file(result.folder / name).items()}
-    numbers = json.dumps([result.validation, result.history, result.test, result.whole])
-    return found, numbers
+def assert_same_bits(here, there):
+    """The tensors that two runs leave, and their numbers."""
+    expected, found = (
+        {f"{name}/{key}": value for name in CPU_BITS for key, value in load_file(each.folder / name).items()}
+        for each in (here, there)
+    )
+    numbers = [json.dumps([each.validation, each.history, each.test, each.whole]) for each in (here, there)]
+    assert numbers[0] == numbers[1]
+    assert expected.keys() == found.keys()
+    assert [key for key in expected if not torch.equal(expected[key], found[key])] == []
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -47,8 +52,49 @@ def test_a_run_gives_the_bits_of_the_cpu(way, device, tmp_path):
     here, there = (run(spec, Machine(root=tmp_path / name, device=name)) for name in ("cpu", str(device)))
     assert there.facts["device"] == device.type
     assert here.address != there.address
-    (expected, numbers), (found, others) = bits(here, here.address), bits(there, there.address)
-    assert numbers == others
-    assert expected.keys() == found.keys()
-    different = [key for key in expected if not torch.equal(expected[key], found[key])]
-    assert different == []
+    assert_same_bits(here, there)
+
+
+@pytest.mark.parametrize("way", ["proxies", "memory", "mining", "average"])
+def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way, device, tmp_path):
+    changes = WAYS[way] | {"training__checkpoint_steps": 2}
+    words = (3, device.type, str(tmp_path / "killed"), changes)
+    process = get_context("spawn").Process(target=train_until, args=words)
+    process.start()
+    process.join()
+    assert process.exitcode == -9
+    killed, whole = (
+        run(small(**changes), Machine(root=tmp_path / name, device=str(device))) for name in ("killed", "whole")
+    )
+    assert_same_bits(whole, killed)
+
+
+@pytest.mark.parametrize(
+    ("way", "more"),
+    [("proxies", {}), ("proxies", {"divide_classes": True}), ("pairs", {}), ("pairs", {"pass_rows": True}),
+     ("memory", {}), ("mining", {})],
+    ids=["proxies", "divided proxies", "pairs", "ring", "memory", "mining"],
+)  # fmt: skip
+def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):
+    changes = WAYS[way] | {"model__freeze_batch_norm": True}
+    processes = [
+        get_context("spawn").Process(target=train_rank, args=(rank, 2, name, str(tmp_path), changes, more))
+        for name in ("cpu", device.type)
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    here, there = (finished(tmp_path / name) for name in ("cpu", device.type))
+    assert_same_bits(here, there)
+
+
+@pytest.mark.parametrize("backbone", ["vit_tiny_patch16_224", "convnext_atto"])
+def test_networks_of_timm_differ_by_rounding_at_most(backbone, device, tmp_path):
+    """Kernels of their own for attention and norms add in another order."""
+    changes = {"model__backbone": backbone, "model__image_size": 32, "model__options": {}, "training__epochs": 0}
+    here, there = (run(small(**changes), Machine(root=tmp_path / n, device=n)) for n in ("cpu", str(device)))
+    expected, found = (load_file(each.folder / "embeddings.safetensors")["vectors"] for each in (here, there))
+    assert (expected - found).abs().max() <= 1e-6
