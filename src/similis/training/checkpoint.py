@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
-from similis.training.files import DamagedError, damaged
+from similis.training.files import DamagedError, damage_error
 from similis.training.loop import Progress, Task
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
@@ -91,7 +91,9 @@ def restore(task: Task, checkpoint: Checkpoint) -> None:
             task.average.load_state_dict(nest_state("average", tensors))
         restore_optimiser(task.optimiser, nest_state("optimiser", tensors))
     except (RuntimeError, LookupError) as error:
-        raise damaged(checkpoint.path, f"it does not fit the model and the loss as they are now: {error}") from error
+        raise damage_error(
+            checkpoint.path, f"it does not fit the model and the loss as they are now: {error}"
+        ) from error
     task.tables = nest_state("table", tensors)
 
 
