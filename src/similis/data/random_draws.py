@@ -18,9 +18,9 @@ def counter_generator(seed: int, stream: int, step: int = 0) -> np.random.Genera
         step: the epoch.
 
     Example:
-        >>> float(counter_generator(1, 7).random()) == float(generator_of(1, 7).random())
+        >>> float(counter_generator(1, 7).random()) == float(counter_generator(1, 7).random())
         True
-        >>> float(counter_generator(1, 7, 0).random()) == float(generator_of(1, 7, 1).random())
+        >>> float(counter_generator(1, 7, 0).random()) == float(counter_generator(1, 7, 1).random())
         False
     """
     # As unsigned words: a plain list would pass through float64 and lose the low bits of a large seed.

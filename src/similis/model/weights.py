@@ -22,7 +22,7 @@ def part_generator(seed: int, part: str) -> torch.Generator:
     """A generator of its own for each part, so that a head starts alike on every backbone.
 
     Example:
-        >>> part_generator(1, "head").initial_seed() == generator_of(1, "backbone").initial_seed()
+        >>> part_generator(1, "head").initial_seed() == part_generator(1, "backbone").initial_seed()
         False
     """
     number = int.from_bytes(hashlib.sha256(f"{seed}/{part}".encode()).digest()[:8], "big")
