@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from similis.data.samplers.balanced import balanced
 from similis.data.samplers.hierarchical import hierarchical
 from similis.data.samplers.random import random
-from similis.data.sampling import samplers, shard
+from similis.data.sampling import samplers, shard_batches
 from similis.values import UserError
 
 
@@ -69,9 +69,9 @@ def test_shards_joined_are_the_batches(case, epoch, world):
     batches = balanced(labels, batch_size=batch_size, seed=3, epoch=epoch, per_class=per_class)
     if world > batch_size:
         with pytest.raises(UserError):
-            shard(batches, 0, world)
+            shard_batches(batches, 0, world)
         return
-    assert torch.equal(torch.cat([shard(batches, rank, world) for rank in range(world)], dim=1), batches)
+    assert torch.equal(torch.cat([shard_batches(batches, rank, world) for rank in range(world)], dim=1), batches)
 
 
 def test_epochs_and_seeds_differ_and_repeat():
@@ -205,8 +205,8 @@ def test_samplers_are_known_by_name():
 
 def test_uneven_shards_have_every_column_once():
     batches = torch.arange(14).view(2, 7)
-    parts = [shard(batches, rank, 3) for rank in range(3)]
+    parts = [shard_batches(batches, rank, 3) for rank in range(3)]
     assert [part.shape[1] for part in parts] == [3, 2, 2]
     assert torch.equal(torch.cat(parts, 1), batches)
     with pytest.raises(UserError):
-        shard(batches, 3, 3)
+        shard_batches(batches, 3, 3)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from similis.data.manifest import from_columns
 from similis.data.noise import with_wrong_labels
 from similis.data.open_data import open_data
-from similis.data.splits import PROTOCOLS, class_numbers, split_data
+from similis.data.splits import PROTOCOLS, split_data
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.spec import parse_spec
@@ -110,12 +110,6 @@ def test_wrong_options_are_refused(options):
 def test_too_few_classes_are_refused():
     with pytest.raises(DataError, match="nothing is left"):
         split_data(manifest_of([2, 2]))
-
-
-def test_class_numbers_have_no_gaps():
-    labels = torch.tensor([4, 0, 2, 2, 1])
-    numbers = class_numbers(labels, torch.tensor([0, 2, 3]))
-    assert numbers[labels].tolist() == [1, -1, 0, 0, -1]
 
 
 CLEAN = open_data("synthetic?classes=10&images=6&size=8")

@@ -9,7 +9,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
 from similis.figures.force_plot import STILL, draw_forces, save_forces
-from similis.figures.forces import DEGREES, LABELS, build_loss, forces, unit_vectors
+from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
 from similis.figures.formula import break_lines, formula_of, to_mathtext
 from similis.registry import losses
 from similis.values import MissingExtraError, UserError
@@ -21,7 +21,7 @@ FORMS = [(entry.name, form) for entry in losses for form in entry.forms]
 def test_a_small_step_along_the_arrows_lowers_the_loss_as_much_as_they_are_long(name, form):
     """Samples and class vectors step separately; a wrong sign, class or place of an arrow shows."""
     acting = forces(name, form=form)
-    _, made, _ = build_loss(name, form)
+    _, made, _ = build_drawn_loss(name, form)
     x, labels = unit_vectors(DEGREES), torch.tensor(LABELS)
     with torch.no_grad():
         before = made(x, labels).item()

@@ -11,8 +11,8 @@ from similis.model.embedder import build_embedder
 from similis.model.weights import (
     build_initialised,
     fetch_weights,
-    generator_of,
     load_weights,
+    part_generator,
     read_weights,
     weights_hash,
 )
@@ -161,7 +161,7 @@ def test_the_head_does_not_depend_on_the_backbone():
 
 
 def test_the_head_starts_kaiming_normal_fan_out_without_bias():
-    head = build_initialised(lambda: nn.Linear(400, 100), generator_of(0, "head"))
+    head = build_initialised(lambda: nn.Linear(400, 100), part_generator(0, "head"))
     assert float(head.weight.detach().std()) == pytest.approx(math.sqrt(2 / 100), rel=0.02)
     assert float(head.weight.detach().mean()) == pytest.approx(0.0, abs=0.01)
     assert not head.bias.any()
@@ -185,4 +185,4 @@ def test_a_fresh_network_is_whole(backbone):
 
 def test_a_layer_without_a_rule_is_refused():
     with pytest.raises(UserError, match="'0' of Sequential has no rule"):
-        build_initialised(lambda: nn.Sequential(nn.PReLU()), generator_of(0, "backbone"))
+        build_initialised(lambda: nn.Sequential(nn.PReLU()), part_generator(0, "backbone"))

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from similis.data.sampling import samplers, shard
+from similis.data.sampling import samplers, shard_batches
 from similis.objective.loss import loss
 from similis.objective.sharding import shard as divide_classes
 from similis.objective.wrappers.memory import WithMemory
@@ -73,7 +73,7 @@ def curve(communicator, name: str, start=None, stop: int = STEPS, keep=None, div
     def batches(epoch: int, first: int):
         rows = samplers.get("balanced").function(labels, batch_size=BATCH, seed=0, epoch=epoch, per_class=3)
         if communicator is not None:
-            rows = shard(rows, communicator.rank, communicator.world)
+            rows = shard_batches(rows, communicator.rank, communicator.world)
         return [Batch(images[part], labels[part], part) for part in rows[first:]]
 
     def after_step(report):

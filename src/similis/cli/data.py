@@ -47,10 +47,7 @@ def spread(manifest: Manifest, part: str) -> str:
     """Fewest, mean and most images of a class in one part."""
     import torch
 
-    labels = manifest.labels
-    if part != "all":
-        labels = labels[torch.tensor([held == part for held in manifest.values("split")])]
-    sizes = labels.bincount()
+    sizes = manifest.labels[torch.tensor([held == part for held in manifest.parts])].bincount()
     sizes = sizes[sizes > 0]
     return f"{int(sizes.min())} to {int(sizes.max())}, mean {float(sizes.float().mean()):.1f}"
 

@@ -36,7 +36,7 @@ def search(
     names, paths = opened.manifest.values("class_name"), opened.manifest.values("path")
     rows = [(str(n + 1), f"{alike:.4f}", str(names[row]), str(paths[row])) for n, (row, alike) in enumerate(near)]
     show_table(f"{query.name} among {len(opened.manifest)} images", ("rank", "similarity", "class", "image"), rows)
-    from similis.cli.train_pictures import SIDE, save_figure, thumbnail
+    from similis.cli.train_pictures import SIDE, thumbnail, write_picture
     from similis.data.images import prepare
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
 
@@ -44,5 +44,5 @@ def search(
     tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in shown]
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
-    save_figure(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
+    write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
     console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)

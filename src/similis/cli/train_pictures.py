@@ -45,7 +45,7 @@ def draw_run_curves(result: RunResult, path: Path, name: str) -> None:
     """Loss of all stages, recall of the classes that chose."""
     words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
     curves = read_curves(RunFolder(result.folder).records())
-    save_figure(draw_curves(curves, chosen=result.epochs, measured_on=words, title=name), path)
+    write_picture(draw_curves(curves, chosen=result.epochs, measured_on=words, title=name), path)
 
 
 def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
@@ -64,7 +64,7 @@ def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str)
                 row.append(Tile(thumbnail(manifest, other), caption, bool(labels[other] == labels[own])))
         rows.append(row)
     title = f"{name}: test queries (left) and their neighbours, R@1 {100 * result.test['recall@1']:.1f} %"
-    save_figure(draw_sheet(rows, side=SIDE, title=title), path)
+    write_picture(draw_sheet(rows, side=SIDE, title=title), path)
 
 
 def draw_run_map(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
@@ -72,7 +72,7 @@ def draw_run_map(result: RunResult, manifest: Manifest, path: Path, name: str) -
     found = result.embeddings()
     names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
     title = f"{name}: test images, seen along two principal directions"
-    save_figure(draw_map(found["vectors"], found["labels"], names=names, title=title), path)
+    write_picture(draw_map(found["vectors"], found["labels"], names=names, title=title), path)
 
 
 def is_whole(path: Path) -> bool:
@@ -80,7 +80,7 @@ def is_whole(path: Path) -> bool:
     return path.is_file() and path.read_bytes().endswith(PNG_END)
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def write_picture(figure: Any, path: Path) -> None:
     """Write a picture that appears whole, in the format that its name ends with."""
 
     def draw(beside: Path) -> None:

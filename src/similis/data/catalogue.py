@@ -82,10 +82,8 @@ def absent(name: str, root: str | None, *files: str) -> DataError:
 
 def count_parts(manifest: Manifest) -> dict[str, Counts]:
     """Images and classes of every part of a manifest."""
-    labels = manifest.values("label")
-    parts = manifest.values("split") if manifest.has("split") else ["all"] * len(labels)
     found: dict[str, list[int]] = {}
-    for part, label in zip(parts, labels, strict=True):
+    for part, label in zip(manifest.parts, manifest.values("label"), strict=True):
         found.setdefault(part, []).append(label)
     return {part: Counts(len(held), len(set(held))) for part, held in found.items()}
 

@@ -78,11 +78,10 @@ def unreadable(manifest: Manifest) -> list[Finding]:
 
 def one_class(manifest: Manifest) -> list[Finding]:
     """Parts whose images are all of one class: nothing can be learned from them, and every answer is right."""
-    parts = manifest.values("split") if manifest.has("split") else ["all"] * len(manifest)
     found = []
     for part, counts in count_parts(manifest).items():
         if counts.classes == 1:
-            rows = tuple(row for row, held in enumerate(parts) if held == part)
+            rows = tuple(row for row, held in enumerate(manifest.parts) if held == part)
             whose = "" if part == "all" else f" of the part {part!r}"
             message = f"all images{whose} are of one class, {manifest.values('class_name')[rows[0]]!r}"
             found.append(Finding("one-class", "error", message, "add images of other classes", rows))
@@ -141,7 +140,7 @@ def duplicates(manifest: Manifest) -> list[Finding]:
     for row, digest in enumerate(digests):
         if counts[digest] > 1:
             rows[digest].append(row)
-    parts = manifest.values("split") if manifest.has("split") else ["all"] * len(manifest)
+    parts = manifest.parts
     paths, labels = manifest.values("path"), manifest.values("label")
     found = []
     for held in rows.values():

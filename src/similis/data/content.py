@@ -104,12 +104,11 @@ def read_cache(file: Path) -> dict[str, list[str]]:
         kept = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return {name: pair for name, pair in kept.items() if is_entry(pair)} if isinstance(kept, dict) else {}
-
-
-def is_entry(pair: object) -> bool:
-    """Whether a value of the cache is a version with a hash."""
-    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(word, str) for word in pair)
+    return (
+        {name: pair for name, pair in kept.items() if isinstance(pair, list) and [*map(type, pair)] == [str, str]}
+        if isinstance(kept, dict)
+        else {}
+    )
 
 
 def write_cache(file: Path, entries: Mapping[str, list[str]]) -> None:

@@ -80,6 +80,11 @@ class Manifest:
         return found
 
     @property
+    def parts(self) -> list[str]:
+        """The part of every row, ``train`` or ``test``; ``all`` where the data set states no split."""
+        return self.values("split") if self.has("split") else ["all"] * len(self)
+
+    @property
     def class_names(self) -> list[str]:
         """The name of every class, in the order of the labels that occur."""
         return list(self.classes(torch.arange(len(self))).values())

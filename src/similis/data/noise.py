@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.values import UserError
 
 _STREAM = 3  # beside those of the splits
@@ -39,7 +39,7 @@ def with_wrong_labels(manifest: Manifest, rows: Tensor, share: float, *, seed: i
     classes = np.unique(labels[rows.numpy()])
     if not 0 <= share <= 1 or (share and len(classes) < 2):
         raise UserError(f"wrong labels for a share of {share} of {len(classes)} classes; want 0 to 1 and two classes")
-    generator = generator_of(seed, _STREAM)
+    generator = counter_generator(seed, _STREAM)
     chosen = generator.permutation(rows.numpy())[: round(share * len(rows))]
     steps = generator.integers(1, max(2, len(classes)), len(chosen))  # 1 to C - 1 places on: never its own class
     labels[chosen] = classes[(np.searchsorted(classes, labels[chosen]) + steps) % len(classes)]

@@ -7,7 +7,7 @@ import numpy as np
 _WORD = 2**64
 
 
-def generator_of(seed: int, stream: int, step: int = 0) -> np.random.Generator:
+def counter_generator(seed: int, stream: int, step: int = 0) -> np.random.Generator:
     """A counter-based generator (Philox): key = (seed, stream), counter = step.
 
     Equal arguments give equal numbers on every machine; generators of different arguments are independent.
@@ -18,9 +18,9 @@ def generator_of(seed: int, stream: int, step: int = 0) -> np.random.Generator:
         step: the epoch.
 
     Example:
-        >>> float(generator_of(1, 7).random()) == float(generator_of(1, 7).random())
+        >>> float(counter_generator(1, 7).random()) == float(counter_generator(1, 7).random())
         True
-        >>> float(generator_of(1, 7, 0).random()) == float(generator_of(1, 7, 1).random())
+        >>> float(counter_generator(1, 7, 0).random()) == float(counter_generator(1, 7, 1).random())
         False
     """
     # As unsigned words: a plain list would pass through float64 and lose the low bits of a large seed.

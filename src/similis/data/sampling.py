@@ -39,7 +39,7 @@ def number_of_batches(rows: int, batch_size: int) -> int:
     return rows // batch_size
 
 
-def shard(batches: Tensor, rank: int, world: int) -> Tensor:
+def shard_batches(batches: Tensor, rank: int, world: int) -> Tensor:
     """The columns of one rank: joined in the order of ranks, shards are the batches again.
 
     Args:
@@ -48,7 +48,7 @@ def shard(batches: Tensor, rank: int, world: int) -> Tensor:
         world: number of ranks; where B is no multiple of it, the first ranks have one image more.
 
     Example:
-        >>> shard(torch.arange(10).view(2, 5), rank=1, world=2)
+        >>> shard_batches(torch.arange(10).view(2, 5), rank=1, world=2)
         tensor([[3, 4],
                 [8, 9]])
     """

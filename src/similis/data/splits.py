@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.sampling import Ints, shuffle
 from similis.values import DataError, UserError
 
@@ -78,7 +78,7 @@ def split_data(
         )
     parts = [torch.from_numpy(np.flatnonzero(np.isin(labels, part))) for part in (rest, validation, test)]
     name = f"{protocol}-{fold + 1}-of-{folds}" if protocol == "cross-validation" else protocol
-    return Split(name, parts[0], parts[1], parts[2], fingerprint(manifest, parts))
+    return Split(name, parts[0], parts[1], parts[2], split_fingerprint(manifest, parts))
 
 
 def find_test_classes(manifest: Manifest, labels: Ints, seed: int, share: float) -> tuple[Ints, Ints]:
@@ -95,7 +95,7 @@ def find_test_classes(manifest: Manifest, labels: Ints, seed: int, share: float)
         return train, test
     if not 0.0 <= share < 1.0:
         raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
-    classes = shuffle(np.unique(labels), generator_of(seed, _TEST_STREAM))
+    classes = shuffle(np.unique(labels), counter_generator(seed, _TEST_STREAM))
     number = round(share * len(classes)) if share else 0
     number = min(max(number, 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
@@ -114,7 +114,7 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
         raise UserError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     if protocol == "default":
         return train[:0]
-    order = shuffle(train, generator_of(seed, _VALIDATION_STREAM))
+    order = shuffle(train, counter_generator(seed, _VALIDATION_STREAM))
     if protocol == "fixed-validation":
         if not 0.0 < share < 1.0:
             raise UserError(f"validation_share lies between 0 and 1; given {share}")
@@ -127,25 +127,10 @@ def validation_classes(train: Ints, protocol: Protocol, *, seed: int, share: flo
     return np.sort(np.array_split(order, folds)[fold])
 
 
-def fingerprint(manifest: Manifest, parts: list[Tensor]) -> str:
+def split_fingerprint(manifest: Manifest, parts: list[Tensor]) -> str:
     """Hash of the data's fingerprint and of the ids in every part."""
     digest = hashlib.sha256(manifest.fingerprint().encode())
     ids = manifest.ids
     for part in parts:
         digest.update(b"|" + np.ascontiguousarray(ids[part].numpy().astype("<i8")).tobytes())
     return digest.hexdigest()
-
-
-def class_numbers(labels: Tensor, rows: Tensor) -> Tensor:
-    """Label -> 0, 1, ... over the classes that occur in these rows, -1 for the others, (max label + 1,).
-
-    Losses that learn a vector for each class want the training classes without gaps.
-
-    Example:
-        >>> class_numbers(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 3]))
-        tensor([ 0, -1,  1])
-    """
-    numbers = torch.full((int(labels.max()) + 1,), -1, dtype=torch.int64)
-    present = torch.unique(labels[rows])
-    numbers[present] = torch.arange(len(present))
-    return numbers

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.data.images import Interpolation, Pixels, apply_affine, resize
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
@@ -81,7 +81,7 @@ def draws_of(seed: int, epoch: int, image: int) -> list[float]:
         >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)
         (True, False)
     """
-    return list(generator_of(seed, image, epoch).random(_DRAWS).tolist())
+    return list(counter_generator(seed, image, epoch).random(_DRAWS).tolist())
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:

@@ -31,7 +31,7 @@ def draw_forces(name: str, *, form: str | None = None) -> Figure:
         >>> len(draw_forces("triplet").axes)
         1
     """
-    return draw_picture(forces(name, form=form), losses.get(name))
+    return draw_force_figure(forces(name, form=form), losses.get(name))
 
 
 def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
@@ -42,7 +42,7 @@ def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path
     return save_figure(draw_forces(name, form=form), target)
 
 
-def draw_picture(acting: Forces, entry: LossEntry) -> Figure:
+def draw_force_figure(acting: Forces, entry: LossEntry) -> Figure:
     """Samples on the circle, proxies on a ring around it, arrows for minus the gradient."""
     figure = new_figure(6.0, 6.8)
     lines = to_mathtext(formula_of_form(entry.function, acting.form))

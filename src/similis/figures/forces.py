@@ -73,7 +73,7 @@ def forces(name: str, *, form: str | None = None) -> Forces:
         >>> bool((pushed.samples.points * pushed.samples.forces).sum(1).abs().max() < 1e-12)
         True
     """
-    chosen, made, changed = build_loss(name, form)
+    chosen, made, changed = build_drawn_loss(name, form)
     x = unit_vectors(DEGREES).requires_grad_()
     labels = torch.tensor(LABELS)
     value = made(x, labels)
@@ -94,7 +94,7 @@ def forces(name: str, *, form: str | None = None) -> Forces:
     return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, mine), moved, numbers, changed)
 
 
-def build_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
+def build_drawn_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
     """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
     from similis.objective.loss import loss
 

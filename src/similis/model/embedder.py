@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from similis.model.backbone import Backbone, Setting, build_backbone
 from similis.model.pooling import POOLINGS, Pooling
-from similis.model.weights import build_initialised, generator_of
+from similis.model.weights import build_initialised, part_generator
 from similis.registry import unknown
 from similis.sphere import unit, widen
 from similis.values import Options, Preprocessing, UserError
@@ -184,7 +184,7 @@ def build_embedder(
         raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
     if image_size is not None and image_size < 1:
         raise UserError(f"image_size is {image_size}; give a number of pixels, or None for the backbone's own")
-    setting = Setting(backbone, weights, image_size, generator_of(seed, "backbone"))
+    setting = Setting(backbone, weights, image_size, part_generator(seed, "backbone"))
     return Embedder(
         build_backbone(setting, options),
         pooling=pooling,
@@ -192,5 +192,5 @@ def build_embedder(
         layer_norm=layer_norm,
         freeze_batch_norm=freeze_batch_norm,
         normalise=normalise,
-        generator=generator_of(seed, "head"),
+        generator=part_generator(seed, "head"),
     )

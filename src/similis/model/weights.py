@@ -18,11 +18,11 @@ SHOWN_KEYS = 6  # a wrong file disagrees in hundreds of keys; the first few say 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
 
 
-def generator_of(seed: int, part: str) -> torch.Generator:
+def part_generator(seed: int, part: str) -> torch.Generator:
     """A generator of its own for each part, so that a head starts alike on every backbone.
 
     Example:
-        >>> generator_of(1, "head").initial_seed() == generator_of(1, "backbone").initial_seed()
+        >>> part_generator(1, "head").initial_seed() == part_generator(1, "backbone").initial_seed()
         False
     """
     number = int.from_bytes(hashlib.sha256(f"{seed}/{part}".encode()).digest()[:8], "big")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.registry import unknown
-from similis.retrieval.similarity import Similarity, check_range, to_comparable
+from similis.retrieval.similarity import Similarity, check_dot_range, to_comparable
 from similis.values import DataError, Neighbors, UserError, import_extra
 
 Kind = Literal["flat", "ivf-pq", "hnsw"]
@@ -124,4 +124,4 @@ def _ivf_pq(faiss: ModuleType, rows: np.ndarray[Any, Any], lists: int, code_byte
 
 def _array(vectors: Tensor) -> np.ndarray[Any, Any]:
     """What faiss reads: contiguous float32 in memory."""
-    return np.ascontiguousarray(check_range(vectors.float()).cpu().numpy())
+    return np.ascontiguousarray(check_dot_range(vectors.float()).cpu().numpy())

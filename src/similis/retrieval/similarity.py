@@ -50,10 +50,10 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
             "ranks of NaN mean nothing: look at the model or the learning rate that made them"
         )
-    return unit(wide) if similarity == "cosine" else check_range(wide.contiguous())
+    return unit(wide) if similarity == "cosine" else check_dot_range(wide.contiguous())
 
 
-def check_range(vectors: Tensor) -> Tensor:
+def check_dot_range(vectors: Tensor) -> Tensor:
     """Vectors as given; refused if their inner products would overflow, or all of them be lost in underflow."""
     kind = torch.finfo(vectors.dtype)
     largest = float(vectors.abs().amax()) if vectors.numel() else 0.0

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from similis.run.spec import RunSpec, parse_spec
-from similis.training.files import damaged
+from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.training.tensors import read_tensors
 from similis.values import UserError
@@ -87,7 +87,7 @@ def read_result(folder: RunFolder, address: str | None = None) -> RunResult | No
         values["history"] = tuple(values["history"])
         result = RunResult(folder=folder.path, **values)
     except (KeyError, TypeError, UserError) as error:
-        raise damaged(folder.result, f"not a result of this version: {error}") from error
+        raise damage_error(folder.result, f"not a result of this version: {error}") from error
     if address not in (None, result.address):
-        raise damaged(folder.result, f"it is the result of run {result.address}")
+        raise damage_error(folder.result, f"it is the result of run {result.address}")
     return result

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.data.samplers.mined import mined_batches
-from similis.data.sampling import shard
+from similis.data.sampling import shard_batches
 from similis.model.embedder import Embedder
 from similis.objective.sharding import shard as divide_classes
 from similis.retrieval.offline_mining import Mined
@@ -178,7 +178,7 @@ def batches_of(stage: Stage, task: Task) -> Callable[[int, int], Iterator[Batch]
         table = Mined(**task.tables) if task.tables else None
         rows = epoch_batches(stage.spec, stage.source, stage.rows, epoch, table)
         if stage.communicator is not None:
-            rows = shard(rows, stage.communicator.rank, stage.communicator.world)
+            rows = shard_batches(rows, stage.communicator.rank, stage.communicator.world)
         t = stage.spec.training
         return stage.parts.loader.train(rows, policy=t.policy, seed=stage.spec.seed, epoch=epoch, start=start)
 

@@ -15,8 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from similis.sklearn.features import (
     MOST,
     Features,
+    check_column_range,
     check_kernel,
-    check_range,
     first_map,
     kernel_features,
     moments,
@@ -179,7 +179,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Features, and the row numbers of a sample that is small enough for all pairs."""
         check_options(self)  # before anything is computed
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        check_range(X)
+        check_column_range(X)
         sample = kept if len(kept) <= SAMPLE else np.sort(generator.permutation(kept)[:SAMPLE])
         mean, self.variances_ = moments(X, weights)
         scale = np.sqrt(np.where(self.variances_ > 0, self.variances_, 1.0)) if self.standardise else np.ones_like(mean)

@@ -76,7 +76,7 @@ class Features:
         return components * self.basis if self.basis.ndim == 1 else components @ self.basis.T
 
 
-def check_range(rows: Any) -> None:
+def check_column_range(rows: Any) -> None:
     """Refuse columns whose squares would leave the range of double precision."""
     sizes = np.maximum(*(np.abs(to_dense(end(axis=0))).ravel() for end in (rows.max, rows.min))).astype(np.float64)
     for column in np.flatnonzero((sizes > MOST) | ((sizes > 0) & (sizes < LEAST)))[:1]:

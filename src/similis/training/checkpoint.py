@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
-from similis.training.files import DamagedError, damaged
+from similis.training.files import DamagedError, damage_error
 from similis.training.loop import Progress, Task
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
@@ -95,7 +95,9 @@ def restore(task: Task, checkpoint: Checkpoint) -> None:
         if task.scaler is not None:
             task.scaler.load_state_dict({key: value.item() for key, value in nest_state("scaler", tensors).items()})
     except (RuntimeError, LookupError) as error:
-        raise damaged(checkpoint.path, f"it does not fit the model and the loss as they are now: {error}") from error
+        raise damage_error(
+            checkpoint.path, f"it does not fit the model and the loss as they are now: {error}"
+        ) from error
     task.tables = nest_state("table", tensors)
 
 

@@ -18,7 +18,7 @@ class DamagedError(DataError):
     """A file of a run is missing, or is not what was written."""
 
 
-def damaged(path: Path, why: object) -> DamagedError:
+def damage_error(path: Path, why: object) -> DamagedError:
     """The error about a file of a run that cannot be used."""
     return DamagedError(
         f"{path} is missing or damaged ({in_one_line(why)}); delete it, and result.json if that lies beside it, "

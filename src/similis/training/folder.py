@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from similis.training.files import damaged, explain_write_errors, replace_file
+from similis.training.files import damage_error, explain_write_errors, replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +57,9 @@ class RunFolder:
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise damaged(path, error) from error
+            raise damage_error(path, error) from error
         if not isinstance(value, dict):
-            raise damaged(path, f"it holds {type(value).__name__}, not a mapping")
+            raise damage_error(path, f"it holds {type(value).__name__}, not a mapping")
         return value
 
     def tidy(self, names: Iterable[str]) -> None:
@@ -86,7 +86,7 @@ class RunFolder:
         try:
             lines = self.metrics.read_bytes().splitlines()
         except OSError as error:
-            raise damaged(self.metrics, error) from error
+            raise damage_error(self.metrics, error) from error
         found = [read_line(line) for line in lines]
         lost = sum(record is None for record in found[:-1])
         if lost:

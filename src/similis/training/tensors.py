@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from similis.training.files import DamagedError, damaged, replace_file
+from similis.training.files import DamagedError, damage_error, replace_file
 from similis.values import DataError
 
 KEY = "similis"  # of all metadata, as JSON
@@ -47,11 +47,11 @@ def read_tensors(path: Path, contents: str | None = None) -> tuple[dict[str, Ten
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             described: dict[str, str] = json.loads((file.metadata() or {}).get(KEY, "{}"))
     except (OSError, SafetensorError, ValueError) as error:
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
     if described.pop("checksum", None) != checksum(tensors, described):
-        raise damaged(path, "its checksum is not that of its contents")
+        raise damage_error(path, "its checksum is not that of its contents")
     if contents is not None and described.get("contents") != contents:
-        raise damaged(path, f"it holds {described.get('contents')}, not {contents}")
+        raise damage_error(path, f"it holds {described.get('contents')}, not {contents}")
     return tensors, described
 
 
@@ -91,4 +91,4 @@ def load_model(model: nn.Module, path: Path, contents: str) -> None:
     try:
         model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
     except RuntimeError as error:
-        raise damaged(path, f"its weights do not fit the model as it is now: {error}") from error
+        raise damage_error(path, f"its weights do not fit the model as it is now: {error}") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from similis.data.catalogue import register_dataset
 from similis.data.manifest import Manifest, from_columns
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.table import Columns
 from similis.values import UserError
 
@@ -74,7 +74,7 @@ def parts_of(label: int) -> tuple[str, str, str]:
 def draw(label: int, number: int, size: int, seed: int) -> NDArray[np.uint8]:
     """One image (size, size, 3), uint8."""
     stripes, colour, shape = parts_of(label)
-    generator = generator_of(seed, label * 2**32 + number)
+    generator = counter_generator(seed, label * 2**32 + number)
     x0, y0, radius, angle, light, hue, ground = generator.random(7)
     axis = (np.arange(size) + 0.5) / size * 2 - 1
     x, y = np.meshgrid(axis - 0.5 * (x0 - 0.5), axis - 0.5 * (y0 - 0.5))

@@ -87,7 +87,8 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
     if {parts[0] for parts in parents} == set(SPLITS) and all(len(parts) > 1 for parts in parents):
         columns["split"] = [parts.pop(0) for parts in parents]
     names = ["/".join(parts) for parts in parents]
-    columns |= {"class_name": list(names), "label": list(number_classes(text_order(names)))}
+    # Marked as text, so that folders called 10 and 9 sort as folders do and not as numbers.
+    columns |= {"class_name": list(names), "label": list(number_classes([f"/{name}" for name in names]))}
     return replace(from_columns(name, columns, source), empty_folders=without_images(folders, images))
 
 
@@ -115,11 +116,6 @@ def without_images(folders: Iterable[str], images: Iterable[str]) -> tuple[str, 
             full.add(parent)
             parent = parent.rpartition("/")[0]
     return tuple(folder for folder in folders if folder not in full and folder.rpartition("/")[0] in full)
-
-
-def text_order(names: list[str]) -> list[str]:
-    """Names marked as text: folders called 10 and 9 sort as folders do, not as numbers."""
-    return [f"/{name}" for name in names]
 
 
 def is_image(path: str) -> bool:

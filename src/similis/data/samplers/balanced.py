@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from similis.data.balanced_layout import allot, deal, group_by_label, spread
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler
 from similis.values import UserError
 
@@ -39,7 +39,7 @@ def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_clas
     batches = number_of_batches(len(labels), batch_size)
     groups = group_by_label(labels.numpy())
     classes = classes_per_batch(batch_size, per_class, len(groups.sizes))
-    generator = generator_of(seed, SAMPLING, epoch)
+    generator = counter_generator(seed, SAMPLING, epoch)
     given = allot(groups.sizes, per_class, batches, batches * classes, generator)
     places = spread(given, batches, generator).reshape(-1)
     rows = deal(places, groups, per_class, generator)

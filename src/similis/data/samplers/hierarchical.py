@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from similis.data.balanced_layout import LabelGroups, allot, deal, group_by_label, spread
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.samplers.balanced import classes_per_batch
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler
 from similis.values import UserError
@@ -49,7 +49,7 @@ def hierarchical(
     classes_by_super = group_by_label(super_of_class(rows_by_class, groups.numpy()))
     if supers > len(classes_by_super.sizes):
         raise UserError(f"supers={supers}, but there are only {len(classes_by_super.sizes)} super-classes")
-    generator = generator_of(seed, SAMPLING, epoch)
+    generator = counter_generator(seed, SAMPLING, epoch)
     each = wanted // supers
     images = np.add.reduceat(rows_by_class.sizes[classes_by_super.members], classes_by_super.starts)
     given = allot(images, each * per_class, batches, batches * supers, generator)

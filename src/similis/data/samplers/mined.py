@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler, shuffle
 from similis.values import UserError
 
@@ -55,7 +55,7 @@ def mined(
         [2, 2]
     """
     batches = mined_batches(len(labels), batch_size)
-    generator = generator_of(seed, SAMPLING, epoch)
+    generator = counter_generator(seed, SAMPLING, epoch)
     lists = negatives.numpy()[:, : nearest or None]
     own = labels.numpy()
     ends = draw_positives(own, generator.random(len(own))) if positives is None else positives.numpy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from similis.data.random_draws import generator_of
+from similis.data.random_draws import counter_generator
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler, shuffle
 
 
@@ -29,5 +29,5 @@ def random(labels: Tensor, *, batch_size: int, seed: int, epoch: int) -> Tensor:
         torch.Size([2, 3])
     """
     batches = number_of_batches(len(labels), batch_size)
-    order = shuffle(np.arange(len(labels)), generator_of(seed, SAMPLING, epoch))
+    order = shuffle(np.arange(len(labels)), counter_generator(seed, SAMPLING, epoch))
     return as_batches(order[: batches * batch_size].reshape(batches, batch_size))
