@@ -17,6 +17,7 @@ from torch import Tensor
 from similis.objective.backends.choice import fits_dense
 from similis.objective.backends.class_shards import reduce_across_ranks, sum_from_owner
 from similis.objective.backends.dense import Columns, reduce_term
+from similis.objective.backends.listed import list_columns, reduce_listed, takes_list
 from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.terms.class_weights import weight_columns
 from similis.objective.terms.distances import Similarities, products
@@ -149,6 +150,11 @@ class Comparison:
         """The kinds and values of what is asked, over one block whose first column has that number."""
         block = self.references.blocks[number]
         tile = self._once(number, "tile", lambda: self._tile(block, first))
+        if takes_list(ask, block, len(self.vectors)):
+            columns = self._once(number, ask.which, lambda: Columns(block, ask.which, self.row_labels, tile.s))
+            if columns.listed is not None:
+                near = list_columns(tile, columns.listed[0])
+                return reduce_listed(ask, near, block, columns.listed, (self.row_labels, first))
         values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
         values += [products(widen(vectors), block.vectors) for vectors in ask.dots]
         if torch.compiler.is_compiling():

@@ -73,7 +73,10 @@ class RowLse(torch.autograd.Function):
             inside = inside.scatter(1, outside, -far_below(values))
         peak = inside.amax(1, keepdim=True).clamp_min_(-far_below(values) / 2)  # an empty set lies below; NaN stays
         least = lowest_exponent(values)
-        weights = (inside - peak).clamp_min_(least).exp_()  # of -inf an exponential takes five times as long
+        weights = inside - peak
+        if weights.is_cpu:  # there an exponential of -inf takes five times as long; the threshold gives the same
+            weights = weights.clamp_min_(least)
+        weights = weights.exp_()
         torch.threshold_(weights, 1.001 * math.exp(least), 0.0)
         mass = weights.sum(1, keepdim=True)
         return (mass.log() + peak).squeeze(1), weights, mass.clamp_min_(0.5)  # 1 at least, but for an empty set

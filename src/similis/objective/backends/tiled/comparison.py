@@ -10,6 +10,7 @@ from torch import Tensor
 
 from similis.objective.backends.base import Comparison, squares
 from similis.objective.backends.choice import DEVICE_TILE
+from similis.objective.backends.listed import reduce_listed, takes_list
 from similis.objective.backends.ring import RemoteColumns, reading_order
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
@@ -19,7 +20,7 @@ from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
 from similis.objective.context import Partition, Tiling, current_context
 from similis.objective.host_copies import on_host
 from similis.objective.terms.distances import Similarities, products
-from similis.objective.terms.pair_products import row_of_each
+from similis.objective.terms.pair_products import ENTRIES, row_of_each
 from similis.objective.terms.reductions import Reduced, Term, Top
 from similis.objective.terms.references import Block, References
 from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile, as_terms
@@ -133,6 +134,9 @@ class TiledComparison(Comparison):
         return value if places is None else value.index_select(0, places)
 
     def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        found = self._listed(ask, number, first)
+        if found is not None:
+            return found
         plan, row_order = self.plan(ask, number, first), self._row.order
         side = self.column_sides[number]
         values = [*(permute(v, row_order) for v in ask.rows), *(permute(v, side.order) for v in ask.cols)]
@@ -151,6 +155,16 @@ class TiledComparison(Comparison):
             part = self.restore_order(flat.pop(0))
             reduced.append(Top(part, self.restore_order(flat.pop(0))) if kind == "top" else part)
         return kinds, reduced
+
+    def _listed(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]] | None:
+        """The answer from a list of positives, where a device has few positives among many columns; else None."""
+        block = self.references.blocks[number]
+        if not takes_list(ask, block, len(self.vectors)) or block.vectors.ndim > 2 or self.column_shards is not None:
+            return None
+        index, real = block.positives(self.row_labels)
+        if index.shape[1] * ENTRIES > len(block):
+            return None
+        return reduce_listed(ask, self.at(index + first), block, (index, real), (self.row_labels, first))
 
 
 def probe(plan: TileSchedule, values: list[Tensor]) -> tuple[list[Term], set[str]]:
