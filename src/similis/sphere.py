@@ -27,8 +27,24 @@ def unit(vectors: Tensor) -> Tensor:
         >>> unit(torch.tensor([[3e20, 4e20], [3e-30, 4e-30], [0.0, 0.0]])).tolist()[0]
         [0.6000000238418579, 0.800000011920929]
     """
-    scaled, _ = rescale(widen(vectors))
+    wide = widen(vectors)
+    size: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    if are_ordinary(size):
+        return wide / size
+    scaled, _ = rescale(wide)
     return scaled / scaled_norms(scaled)
+
+
+def are_ordinary(size: Tensor) -> bool:
+    """Whether squares of vectors with these norms stay in the type's range; False where a look at values costs."""
+    if not size.is_cpu or not size.numel() or torch.compiler.is_compiling():
+        return False
+    limit = limits(size.dtype)[0]
+    low, high = torch.aminmax(size.detach())
+    try:
+        return 1 / limit <= low.item() and high.item() <= limit
+    except RuntimeError:  # torch.func.vmap: a batch of answers
+        return False
 
 
 def norms(vectors: Tensor) -> Tensor:
@@ -54,5 +70,4 @@ def scaled_norms(scaled: Tensor) -> Tensor:
 
 def limits(dtype: torch.dtype) -> tuple[float, int]:
     """Up to which norm squares are safe, and the exponent of the largest number: 2^48 and 128 in float32."""
-    reach = math.frexp(torch.finfo(dtype).max)[1]
-    return 2.0 ** (3 * reach // 8), reach
+    return (2.0**384, 1024) if dtype == torch.float64 else (2.0**48, 128)

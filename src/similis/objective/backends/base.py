@@ -21,6 +21,7 @@ from similis.objective.backends.listed import list_columns, reduce_listed, takes
 from similis.objective.context import LOCAL, Context, Partition
 from similis.objective.terms.class_weights import weight_columns
 from similis.objective.terms.distances import Similarities, products
+from similis.objective.terms.gradients import full_precision
 from similis.objective.terms.pair_products import pair_products, row_of_each
 from similis.objective.terms.reductions import Reduced, evaluate, merge, restrict
 from similis.objective.terms.references import Block, References, Set
@@ -128,7 +129,7 @@ class Comparison:
         result: list[Reduced] | None = None
         first = 0 if self.column_shards is None else self.column_shards.first
         kinds: list[str] = []
-        with torch.autocast(self.vectors.device.type, enabled=False):
+        with full_precision(self.vectors):
             for number, block in enumerate(self.references):
                 kinds, part = self._reduced(ask, number, first)
                 result = part if result is None else [merge(*x) for x in zip(kinds, result, part, strict=True)]
@@ -207,7 +208,7 @@ class Comparison:
 
     def own(self, fn: Callable[[Tensor], Tensor]) -> Tensor:
         """A value of every reference for itself: ``fn`` of vectors (c, D) or (c, K, D) gives (c,)."""
-        with torch.autocast(self.vectors.device.type, enabled=False):
+        with full_precision(self.vectors):
             return torch.cat([self._owned(number, fn) for number in range(len(self.references.blocks))])
 
     def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
@@ -219,7 +220,7 @@ class Comparison:
         With ``anchors`` (T,), of row ``anchors[t]`` with column ``index[t]``. Memory follows the number of
         pairs and the vectors that there are, not pairs times D.
         """
-        with torch.autocast(self.vectors.device.type, enabled=False):
+        with full_precision(self.vectors):
             if index.numel() > max(len(self.vectors), len(self.references)):
                 return self._at_many(index, anchors)
             rows = self.rows if anchors is None else self.rows[anchors]
@@ -243,7 +244,7 @@ class Comparison:
         if len(first) <= len(self.references) or any(block.spread is not None for block in self.references):
             return (self.take(first) * self.take(second)).sum(-1)
         columns = self._all_columns()
-        with torch.autocast(self.vectors.device.type, enabled=False):
+        with full_precision(self.vectors):
             return pair_products(columns, columns, first, second)
 
     def _all_columns(self) -> Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from similis.objective.backends.base import Comparison
 from similis.objective.comparison.compare import compare_classes, compare_classes_to
 from similis.objective.comparison.proxies import one_per_class
+from similis.objective.terms.gradients import full_precision
 from similis.objective.terms.reductions import lse, present, softplus
 from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
@@ -113,6 +113,6 @@ def project_on_samples(p: Comparison, gram: Gram) -> Tensor:
     """Rows W X^T X, whose products with W are G: a sum over the batch, or its mean."""
     if gram not in ("sum", "mean"):
         raise UserError(unknown("gram", gram, ["sum", "mean"]))
-    with torch.autocast(p.vectors.device.type, enabled=False):
+    with full_precision(p.vectors):
         summed = p.rows @ p.gram()
     return summed * ((p.references.live if gram == "sum" else 1) / max(len(p.references), 1))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.terms.distances import products
+from similis.objective.terms.gradients import with_signature
 
 CHUNK, DEVICE_CHUNK = 2**20, 2**26  # numbers gathered at a time
 ENTRIES = 16  # of the matrix for each pair: up to so many, the matrix measured faster than the gathering
@@ -55,6 +56,7 @@ class PairProducts(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @with_signature
     def forward(rows: Tensor, columns: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """(r, D), (M, D), (T,), (T,) -> (T,)."""
         parts = split_pairs(rows, first, second)
@@ -84,6 +86,7 @@ class SumOfPairs(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @with_signature
     def forward(weights: Tensor, vectors: Tensor, target: Tensor, source: Tensor, size: int) -> Tensor:
         """(T,), (M, D), (T,), (T,) -> (size, D)."""
         found = vectors.new_zeros(size, vectors.shape[-1])

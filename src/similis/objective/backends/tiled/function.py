@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.tiled.reader import GradientBuffer, Link, TileReader, empty_token
+from similis.objective.terms.gradients import full_precision
 from similis.values import UserError
 
 Gradients = Sequence[Tensor | None]
@@ -113,7 +114,7 @@ class TiledFunction(torch.autograd.Function):
         step: TiledStep = restore_tensors(ctx.step, tensors[:own], {})
         readers = trained_readers(step)
         buffers = Buffers(readers, so_far)
-        with torch.autocast(tensors[0].device.type, enabled=False):
+        with full_precision(tensors[0]):
             found = step.backpropagate(Outer(values, ctx.needs_input_grad[2 + ctx.count :], saved, outer, buffers))
         filled = [buffers.of(reader) for reader in readers]
         return None, None, *(buffer.total() for buffer in filled if buffer is not None), *found

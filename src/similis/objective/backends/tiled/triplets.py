@@ -23,6 +23,7 @@ from similis.objective.backends.tiled.function import Buffers, Computed, Gradien
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
 from similis.objective.terms.distances import Geometry, Similarities, products
+from similis.objective.terms.gradients import full_precision
 from similis.objective.terms.reductions import INF, Term, count, total
 from similis.objective.terms.tile import Ask, Tile
 from similis.objective.terms.tile_distance import TileDistance
@@ -92,7 +93,7 @@ def hinge_over_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hin
         )
     q = as_tiled(p)
     plans = [q.plan(Ask("neg", no_terms), number) for number in range(len(q.references.blocks))]
-    with torch.autocast(p.vectors.device.type, enabled=False):
+    with full_precision(p.vectors):
         found = run_tiled(TripletHinges(plans, geometry, margin))
     return Hinges(*(q.restore_order(x) for x in found))
 
