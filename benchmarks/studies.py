@@ -28,14 +28,11 @@ from benchmarks.study_cells import (
     each,
     floor,
     floors,
-    interval,
     intervals,
     scores_of,
     shown,
     tau,
-    welch,
 )
-from benchmarks.study_selection import selection
 from similis.study.statistics.fair_table import own_intervals
 from similis.study.statistics.verdicts import pair_verdicts
 
@@ -77,54 +74,6 @@ def photos(_: Path) -> Study:
         )
     columns = ["data", "pixels, from a short side of", "network", "without training", "R@1 %", "each seed"]
     return [Table(columns, rows)], lambda: None
-
-
-def wrong_labels(place: Path) -> Study:
-    """Points lost to wrong training labels, by loss and by kind of loss."""
-    shares = {"none": "0 %", "ten": "10 %", "thirty": "30 %"}
-    found = cells(place, "contestant", "arena")
-    value, judged = intervals(found), pair_verdicts(scores_of(found))
-    names = sorted({name for name, _ in found}, key=lambda n: -value[n, "thirty"][0])
-    rows = [
-        (name, "proxy" if name in PROXY else "pair", *(shown(value[name, arena]) for arena in shares),
-         *compared(judged, (name, "thirty"), (name, "none"))) for name in names
-    ]  # fmt: skip
-    rows.append(("untrained network", "", floor("omniglot-slim untrained"), "", "", "", "", ""))
-    lost = {n: value[n, "none"][0] - value[n, "thirty"][0] for n in names}
-    proxies = [lost[n] for n in names if n in PROXY]
-    sides = {"four pair losses": [n for n in names if n not in PROXY]}
-    sides["without triplet"] = [n for n in sides["four pair losses"] if n != "triplet"]
-    families = []
-    for title, members in sides.items():
-        points, half, detectable = welch([lost[n] for n in members], proxies)
-        by_seed = [np.mean([each(found[n, "none"]) - each(found[n, "thirty"]) for n in side], axis=0)
-                   for side in (members, [n for n in names if n in PROXY])]  # fmt: skip
-        families.append((title, f"{points:.1f}", f"{points - half:+.1f} to {points + half:+.1f}", f"{detectable:.1f}",
-                         f"± {interval(by_seed[0] - by_seed[1])[1]:.1f}"))  # fmt: skip
-    columns = ["loss", "kind", *shares.values(), *COMPARED]
-    unit = ["pair losses", "lose more than four proxy losses by", "95 % interval, losses as the unit",
-            "smallest detectable", "over three seeds of these losses"]  # fmt: skip
-    named = {name: {label: value[name, arena] for arena, label in shares.items()} for name in sorted(names)}
-    figure = partial(draw.lines, {"": named}, place / "figure.png", "wrong training labels", PROXY)
-    return [Table(columns, rows), Table(unit, families)], figure
-
-
-def dimensions(place: Path) -> Study:
-    """Recall by embedding size: trained at it, nested, and leading coordinates of 1,024."""
-    sizes = (64, 128, 512, 1024)
-    found = cells(place, "contestant", "arena")
-    panels: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
-    rows = []
-    for name in dict.fromkeys(name for name, _ in found if "nested" not in name):
-        nested = next(key for key in found if key[0].startswith(f"{name}+nested"))
-        apart = {str(d): interval(each(found[name, f"d{d}"])) for d in sizes}
-        both = [{str(d): interval(r["test"][f"recall@1 of {d}"] for r in found[key]) for d in sizes}
-                for key in (nested, (name, "d1024"))]  # fmt: skip
-        panels[name] = {"trained at each size": apart, "one nested training": both[0], "first of 1,024": both[1]}
-        rows += [(name, kind, *(shown(line[str(d)]) for d in sizes)) for kind, line in panels[name].items()]
-    rows.append(("untrained network", "", "", floor("omniglot-slim untrained"), "", ""))
-    table = Table(["loss", "training", "64", "128", "512", "1,024"], rows)
-    return [table], partial(draw.lines, panels, place / "figure.png", "dimensions")
 
 
 def network(place: Path) -> Study:
@@ -261,8 +210,7 @@ def cars(place: Path) -> Study:
 
 STUDIES: dict[str, Callable[[Path], Study]] = {
     "cub-tournament": birds, "cars-tournament": cars, "cub-extras": extras, "small-and-large": orders,
-    "wrong-labels": wrong_labels, "selection": selection, "network": network, "thesis-loss": thesis_loss,
-    "dimensions": dimensions, "photos": photos,
+    "network": network, "thesis-loss": thesis_loss, "photos": photos,
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,21 +86,6 @@ def floor(name: str) -> str:
 def shown(pair: tuple[float, float]) -> str:
     """Mean and half width."""
     return f"{pair[0]:.1f} ± {pair[1]:.1f}"
-
-
-def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half of the 95 % t-interval over the values (seeds, folds or losses), in per cent."""
-    x = 100 * np.array(list(values))
-    return float(x.mean()), float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
-
-
-def welch(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Difference of two means with half of its 95 % interval (Welch), and what 80 % power detects; as given."""
-    found = stats.ttest_ind(one, other, equal_var=False)
-    far, likely = stats.t.ppf([0.975, 0.8], found.df)
-    low, high = found.confidence_interval(0.95)
-    half = float(high - low) / 2
-    return float(high + low) / 2, half, float(half * (far + likely) / far)
 
 
 def each(rows: Sequence[Record], part: str = "seed", split: str = "test") -> np.ndarray:

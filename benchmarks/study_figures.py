@@ -45,18 +45,6 @@ def draw_panel(place: Any, named: Mapping[str, Line], dashed: Sequence[str]) -> 
     place.set_xlim(-0.35, len(conditions) - 0.65)
 
 
-def two(left: Mapping[str, Line], right: Mapping[str, Line], path: Path, labels: Sequence[tuple[str, str]]) -> None:
-    """Two panels of lines with scales and legends of their own; labels of x and y for each."""
-    figure = new_figure(11.0, 4.8)
-    for place, named, (x, y) in zip(figure.subplots(1, 2), (left, right), labels, strict=True):
-        draw_panel(place, named, ())
-        place.set(xlabel=x, ylabel=y)
-        place.grid(axis="y", color="0.9")
-        place.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False, fontsize=8)
-    figure.tight_layout()
-    save(figure, path)
-
-
 def differences(named: Line, path: Path, axis: str) -> None:
     """One line for each name: a difference with its interval, and where none would be."""
     figure = new_figure(7.0, 0.9 + 0.5 * len(named))

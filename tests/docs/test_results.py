@@ -3,8 +3,7 @@
 import pytest
 
 from benchmarks.studies import STUDIES, birds
-from benchmarks.study_cells import RESULTS, cells, floors, welch
-from benchmarks.study_selection import BUDGETS, parts_of_gain
+from benchmarks.study_cells import RESULTS, cells, floors
 from similis.registry import losses
 from similis.study.report.tables import samplers_differ
 from similis.study.statistics.fair_table import fair_table
@@ -48,26 +47,6 @@ def test_the_floor_is_below_what_trained_and_above_what_did_not():
     untrained = sum(floors("cub-96 untrained")) / len(floors("cub-96 untrained"))
     assert [name for name, mean in means.items() if mean < untrained] == ["proxy_repulsion"]
     assert floors("cub-224 frozen")[0] > max(means.values())
-
-
-def test_the_parts_of_the_selection_gain_add_up():
-    found = {
-        (name, kind): rows
-        for pair in BUDGETS.values()
-        for kind in pair
-        for (name,), rows in cells(RESULTS / "selection" / kind, "contestant").items()
-    }
-    for pair in BUDGETS.values():
-        for name in {name for name, _ in found}:
-            means = [sum(r["test"]["recall@1"] for r in found[name, kind]) / len(found[name, kind]) for kind in pair]
-            assert parts_of_gain(found, name, *pair).sum() == pytest.approx(means[0] - means[1], abs=1e-12)
-
-
-def test_welch_has_the_interval_of_the_tables():
-    """Two triples of variance 1: four degrees of freedom, whose 97.5 and 80 per cent points are 2.7764 and 0.9410."""
-    error = (1 / 3 + 1 / 3) ** 0.5
-    expected = (5.0, 2.7764 * error, (2.7764 + 0.9410) * error)
-    assert welch([9.0, 10.0, 11.0], [4.0, 5.0, 6.0]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_report_does_not_call_different_samplers_equal():
