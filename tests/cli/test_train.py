@@ -83,6 +83,8 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
         (["--workers", "0"], "--workers 0 given"),
         (["--ranks", "2", "--workers", "2"], "give one of the two"),
         (["--address", "auto"], "say how many --workers"),
+        (["--device", "abacus"], "there is no device 'abacus' here; available: cpu"),
+        (["--device", "xpu:9"], "there is no device 'xpu:9' here; available: cpu"),
     ],
 )
 def test_a_wrong_word_is_answered_in_one_sentence(words, answer, photos, capsys):
@@ -98,7 +100,7 @@ def test_two_processes_speak_to_one_display(photos, tmp_path, capsys):
     one = capsys.readouterr().out
     assert ended([*words, "--runs", "two", "--ranks", "2"]) == 0
     two = capsys.readouterr().out
-    for name in ("training: 1 epochs", "step 1/1", "epoch 1: R@1", "images/s"):
+    for name in ("device      cpu, ", "training: 1 epochs", "step 1/1", "epoch 1: R@1", "images/s"):
         assert name in one
         assert name in two
     table = [text[text.index("proxy_anchor") : text.index("run folder")] for text in (one, two)]
