@@ -24,7 +24,7 @@ from similis.objective.mining import (
     requested_arguments,
     resolve_miner,
 )
-from similis.objective.terms.labels import find_class_rows, sort_class_ids
+from similis.objective.terms.labels import find_class_rows, sort_class_ids, spoil_strangers
 from similis.objective.terms.references import References, batch_references
 from similis.registry import LossEntry, Preset, losses, unknown
 from similis.sphere import widen
@@ -77,8 +77,7 @@ class Loss(nn.Module):
 
         Args:
             embeddings: (B, D), any floating point type.
-            labels: (B,) integer class ids, on the host or where the embeddings are; a relation (B, B) where the
-                loss allows it.
+            labels: (B,) integer class ids, on any device; a relation (B, B) where the loss allows it.
             image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
@@ -135,6 +134,8 @@ class Loss(nn.Module):
         if classes is not None:
             return self._divided(embeddings, labels, arguments, classes)
         value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        if torch.compiler.is_compiling():
+            value = spoil_strangers(value, labels, learned)
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
 

@@ -38,7 +38,6 @@ struct DeviceMemory final : c10::DeviceAllocator {
   std::map<void*, std::pair<size_t, c10::DeviceIndex>> blocks;
   std::array<DeviceStats, MOST> stats;
   pid_t process = getpid();
-
   c10::DataPtr allocate(size_t size) override;
   static void release(void* address);
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -82,7 +81,6 @@ void DeviceMemory::release(void* address) {
 struct PinnedMemory final : at::HostAllocator {
   std::mutex mutex;
   std::map<const char*, size_t> blocks;
-
   c10::DataPtr allocate(size_t size) override;
   static void release(void* address);
   c10::DeleterFnPtr raw_deleter() const override { return &release; }

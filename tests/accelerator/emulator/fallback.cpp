@@ -33,9 +33,7 @@ static int64_t stored_bytes(const Tensor& t) {  // an expanded axis is there onc
   return count;
 }
 
-void count_traffic(const Tensor& t) {
-  if (ledger.open && t.defined() && t.is_privateuseone()) ledger.traffic += stored_bytes(t);
-}
+void count_traffic(const Tensor& t) { if (ledger.open && t.defined() && t.is_privateuseone()) ledger.traffic += stored_bytes(t); }
 
 namespace {
 
@@ -46,9 +44,7 @@ template <class Visit>
 void visit_tensors(const IValue& value, Visit&& visit) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isList()) {
-    for (const IValue& item : value.toListRef()) visit_tensors(item, visit);
-  }
+  } else if (value.isList()) { for (const IValue& item : value.toListRef()) visit_tensors(item, visit); }
 }
 
 bool is_one_of(const std::string& name, std::initializer_list<const char*> prefixes) {
@@ -126,9 +122,7 @@ Call swap_arguments(const c10::FunctionSchema& schema, const std::string& name, 
       c10::List<std::optional<Tensor>> list;
       for (const auto& t : value.toOptionalTensorList().vec()) list.push_back(t ? std::optional<Tensor>(host_view(*t)) : t);
       value = list;
-    } else if (value.isDevice()) {
-      value = c10::Device(c10::DeviceType::CPU);
-    }
+    } else if (value.isDevice()) { value = c10::Device(c10::DeviceType::CPU); }
     auto type = argument.type();
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     if (type->kind() == c10::TypeKind::GeneratorType)
@@ -185,6 +179,4 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
 }  // namespace
 }  // namespace emulated
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&emulated::run_on_host>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&emulated::run_on_host>()); }

@@ -27,10 +27,9 @@ struct Ledger {
   }
   void wait(const std::string& kind, const std::string& what) {
     if (!open) return;
-    {
-      std::lock_guard<std::mutex> held(mutex);
-      waits[kind]++;
-    }
+    std::unique_lock<std::mutex> held(mutex);
+    waits[kind]++;
+    held.unlock();
     if (on_wait) on_wait(kind, what);
   }
 };

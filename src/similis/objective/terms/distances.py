@@ -25,6 +25,24 @@ GEOMETRIES = ("cosine", "euclid2", "euclid")
 # Products of equal vectors differ from their squared norms by a few units in the last place.
 # What lies below this many of them is a distance of zero, not one of 1e-4 with a random direction.
 ROUNDING_UNITS = 8.0
+TF32_NOISE = 2.0**-10  # where factors of a product keep 10 bits: a bound, not a few units
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def allows_tf32() -> bool:
+    """Whether an accelerator may round the factors of float32 products, as this program has set it."""
+    matmul = torch.backends.cuda.matmul
+    try:
+        return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
+    except RuntimeError:  # PyTorch itself does not know: it was told by two of its interfaces
+        return True
+
+
+def rounding_noise(values: Tensor) -> float:
+    """Below this part of the squared norms, a squared distance made of these products is rounding."""
+    if not values.is_cpu and values.dtype == torch.float32 and allows_tf32():
+        return TF32_NOISE
+    return ROUNDING_UNITS * torch.finfo(values.dtype).eps
 
 
 def products(rows: Tensor, columns: Tensor) -> Tensor:
@@ -69,7 +87,7 @@ class Similarities:
 
     def _squared(self, nothing: float) -> Tensor:
         """Squared distance, with ``nothing`` where only rounding is left; few passes, for this is an inner loop."""
-        noise, norms = ROUNDING_UNITS * torch.finfo(self.s.dtype).eps, self.norms
+        noise, norms = rounding_noise(self.s), self.norms
         if norms is None:
             return functional.threshold(torch.rsub(self.s, 2.0, alpha=2), 2.0 * noise, nothing)
         squared = torch.sub(norms, self.s, alpha=2)

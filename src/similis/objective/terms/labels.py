@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -15,13 +15,16 @@ from similis.values import UserError
 Check = Callable[..., Tensor]
 
 
-def check_when_called(schema: str) -> Callable[[Check], Check]:
+def check_when_called(schema: str, on_device: Check) -> Callable[[Check], Check]:
     """Keep a check of labels in compiled graphs, where it runs with every call, as an operator of its own.
 
-    A compiler sees no values, so a plain ``if`` on them would end the graph or vanish from it.
+    A compiler sees no values, so a plain ``if`` on them would end the graph or vanish from it. A compiled graph of a
+    device is not to be waited for; there a wrong label is the number of no class, and the loss is NaN (see
+    :func:`spoil_strangers`).
 
     Args:
         schema: of the operator; the function takes labels first and returns a tensor like them.
+        on_device: what stands in for the function in a compiled graph of a device.
     """
 
     def register(check: Check) -> Check:
@@ -35,7 +38,9 @@ def check_when_called(schema: str) -> Callable[[Check], Check]:
 
         @wraps(check)
         def call(*given: Any) -> Tensor:
-            return operator(*given) if torch.compiler.is_compiling() else check(*given)
+            if not torch.compiler.is_compiling():
+                return check(*given)
+            return operator(*given) if given[0].is_cpu else on_device(*given)
 
         return call
 
@@ -60,7 +65,13 @@ def find_class_rows(labels: Tensor, ids: Tensor) -> Tensor:
     return find_rows(check_labels(labels, len(labels)), ids)
 
 
-@check_when_called("(Tensor labels, Tensor ids) -> Tensor")
+def find_rows_unchecked(labels: Tensor, ids: Tensor) -> Tensor:
+    """As :func:`find_rows`; a strange label gets a row that there is not."""
+    rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
+    return torch.where(ids[rows] == labels, rows, len(ids))
+
+
+@check_when_called("(Tensor labels, Tensor ids) -> Tensor", on_device=find_rows_unchecked)
 def find_rows(labels: Tensor, ids: Tensor) -> Tensor:
     """As :func:`rows_of`, for labels that are int64."""
     rows = torch.searchsorted(ids, labels).clamp(max=len(ids) - 1)
@@ -84,12 +95,26 @@ def sort_class_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
     return torch.tensor(ids, dtype=torch.int64)
 
 
+def spoil_strangers(value: Tensor, labels: Tensor, learned: Mapping[str, Tensor]) -> Tensor:
+    """The value of a loss on a device, NaN where a label is the number of no class; nothing is waited for.
+
+    Args:
+        value: of the loss.
+        labels: (B,) row numbers of what is learned for each class; on the host they were looked at.
+        learned: what is learned, for each class or for all.
+    """
+    classes = max([0, *(len(each) for each in learned.values() if each.ndim)])
+    if not classes or labels.ndim != 1 or labels.is_cpu:
+        return value
+    return torch.where(((labels < 0) | (labels >= classes)).any(), float("nan"), value)
+
+
 def check_rows(labels: Tensor, classes: int) -> Tensor:
     """Labels as given, or a relation; a label that has no row among the proxies raises an error."""
     return labels if labels.ndim == 2 else check_range(labels, classes)
 
 
-@check_when_called("(Tensor labels, SymInt classes) -> Tensor")
+@check_when_called("(Tensor labels, SymInt classes) -> Tensor", on_device=lambda labels, _: labels)
 def check_range(labels: Tensor, classes: int) -> Tensor:
     """As :func:`known_rows`, for labels (B,)."""
     if not len(labels):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.terms.distances import ROUNDING_UNITS
+from similis.objective.terms.distances import rounding_noise
 
 
 class TileDistance(torch.autograd.Function):
@@ -38,7 +38,7 @@ class TileDistance(torch.autograd.Function):
 
 def squared_distance(s: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
     """Squared distances as a new tensor, 0 where only rounding is left."""
-    noise = ROUNDING_UNITS * torch.finfo(s.dtype).eps
+    noise = rounding_noise(s)
     if rows is None or columns is None:
         return torch.threshold_(torch.rsub(s, 2.0, alpha=2), 2.0 * noise, 0.0)
     far = torch.sub(columns, s, alpha=2).add_(rows)
