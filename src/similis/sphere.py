@@ -27,7 +27,7 @@ def unit(vectors: Tensor) -> Tensor:
         >>> unit(torch.tensor([[3e20, 4e20], [3e-30, 4e-30], [0.0, 0.0]])).tolist()[0]
         [0.6000000238418579, 0.800000011920929]
     """
-    wide = widen(vectors)
+    wide = widen(vectors).view_as(vectors)  # gradients of both uses are added here, as in the other branch
     size: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
     if are_ordinary(size):
         return wide / size
