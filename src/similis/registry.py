@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from similis.introspection import keyword_defaults, source_text
 from similis.values import DeviceBudget, Options, OptionValue, UserError
@@ -261,10 +261,26 @@ def register_loss(
             class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
             budgets=dict(budgets or {}),
         )  # fmt: skip
+        check_entry(entry)
         losses.add(entry)
         return function
 
     return register
+
+
+def check_entry(entry: LossEntry) -> None:
+    """Refuse a registration that contradicts the function's own arguments."""
+    takes = inspect.signature(entry.function).parameters
+    for argument, why in {
+        "tuples": f"accepts={entry.accepts!r}" if entry.accepts else None,
+        "references": "memory=True" if entry.memory else None,
+    }.items():
+        if why is not None and argument not in takes:
+            raise UserError(
+                f"{entry.name} is registered with {why}; give it an argument `{argument}=None`, or drop that"
+            )
+    if entry.family not in get_args(Family):
+        raise UserError(f"{entry.name} has the family {entry.family!r}; allowed are {', '.join(get_args(Family))}")
 
 
 def register_miner(*, returns: Literal["pairs", "triplets"], paper: str, joint: bool = False) -> Callable[[F], F]:

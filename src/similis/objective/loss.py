@@ -134,6 +134,8 @@ class Loss(nn.Module):
         if classes is not None:
             return self._divided(embeddings, labels, arguments, classes)
         value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        if value.ndim:
+            raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")
         if torch.compiler.is_compiling():
             value = spoil_strangers(value, labels, learned)
         # comparisons drop what is no number; a network that has diverged must not look converged
@@ -197,6 +199,11 @@ class Loss(nn.Module):
             mine = partial(self.miner, **{key: given[key] for key in requested_arguments(self.miner)})
             found = (mine_rows if mines_single_rows(self.miner) else mine_jointly)(
                 mine, similarity, positive, negative, p.references.joint
+            )
+        wanted = Triplets if self.entry.accepts == "triplets" else Pairs
+        if not isinstance(found, wanted):
+            raise UserError(
+                f"the miner returned {type(found).__name__}; {self.entry.name} takes {wanted.__name__}(...)"
             )
         self.mined = found.counts()
         return found

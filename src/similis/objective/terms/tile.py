@@ -106,4 +106,8 @@ def transpose_term(term: Term) -> Term:
 
 def as_terms(made: Term | tuple[Term, ...]) -> tuple[Term, ...]:
     """What a loss's function returned, as a tuple."""
-    return (made,) if isinstance(made, Term) else made
+    if isinstance(made, Term):
+        return (made,)
+    if isinstance(made, tuple) and all(isinstance(term, Term) for term in made):
+        return tuple(made)
+    raise UserError(f"a function of a tile returned {type(made).__name__}; return lse, total, top or count of it")
