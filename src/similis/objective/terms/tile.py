@@ -108,6 +108,7 @@ def as_terms(made: Term | tuple[Term, ...]) -> tuple[Term, ...]:
     """What a loss's function returned, as a tuple."""
     if isinstance(made, Term):
         return (made,)
-    if isinstance(made, tuple) and all(isinstance(term, Term) for term in made):
-        return tuple(made)
+    found = tuple(term for term in made if isinstance(term, Term)) if isinstance(made, tuple) else ()
+    if found and len(found) == len(made):
+        return found
     raise UserError(f"a function of a tile returned {type(made).__name__}; return lse, total, top or count of it")
