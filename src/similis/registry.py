@@ -1,8 +1,7 @@
 """Names and what stands behind them: the one table that drives command line, docs and contracts.
 
-A loss file registers itself with :func:`register_loss`; nothing else has to be edited. Other
-packages register by an entry point of the group ``similis.losses`` (or ``similis.miners``,
-``similis.regularisers``) whose value is a module that registers when imported.
+A loss file registers itself with :func:`register_loss`; nothing else has to be edited. Other packages name the
+module that registers as an entry point of the group ``similis.losses``, ``similis.miners`` or ``similis.regularisers``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from similis.introspection import keyword_defaults, source_text
+from similis.introspection import check_takes, keyword_defaults, source_text
 from similis.values import DeviceBudget, Options, OptionValue, UserError
 
 logger = logging.getLogger(__name__)
@@ -53,8 +52,7 @@ class Preset:
 class Cost:
     """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``).
 
-    ``tuples`` is the memory of a call with T tuples, for losses that take them. A miner adds B M for the
-    similarities that it chooses from.
+    ``tuples`` is the memory of a call with T tuples, where they are taken; a miner adds B M for similarities.
     """
 
     time: str
@@ -245,8 +243,7 @@ def register_loss(
         sampler: the batches it needs: several images of each class, or any.
         relation: whether a matrix may stand in for labels: only as sets, or with its grades.
         memory: whether a cross-batch memory may extend its references.
-        class_sampling: whether a sample of the classes may stand for all, and what it does to the mean of the
-            loss: nothing (``unbiased``) or making it too small (``biased``).
+        class_sampling: whether a sample of the classes may stand for all, and whether that biases the loss.
         lr_multiplier: learning rate of its parameters relative to the backbone's.
         exempt: contract name -> reason why this loss does not keep it.
         budgets: form -> what its step may ask of an accelerator, where that is more than usual.
@@ -261,26 +258,13 @@ def register_loss(
             class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
             budgets=dict(budgets or {}),
         )  # fmt: skip
-        check_entry(entry)
+        check_takes(entry.name, function, {"tuples": accepts and "accepts", "references": memory and "memory"})
+        if family not in get_args(Family):
+            raise UserError(f"{entry.name} has the family {family!r}; allowed are {', '.join(get_args(Family))}")
         losses.add(entry)
         return function
 
     return register
-
-
-def check_entry(entry: LossEntry) -> None:
-    """Refuse a registration that contradicts the function's own arguments."""
-    takes = inspect.signature(entry.function).parameters
-    for argument, why in {
-        "tuples": f"accepts={entry.accepts!r}" if entry.accepts else None,
-        "references": "memory=True" if entry.memory else None,
-    }.items():
-        if why is not None and argument not in takes:
-            raise UserError(
-                f"{entry.name} is registered with {why}; give it an argument `{argument}=None`, or drop that"
-            )
-    if entry.family not in get_args(Family):
-        raise UserError(f"{entry.name} has the family {entry.family!r}; allowed are {', '.join(get_args(Family))}")
 
 
 def register_miner(*, returns: Literal["pairs", "triplets"], paper: str, joint: bool = False) -> Callable[[F], F]:

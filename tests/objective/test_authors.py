@@ -22,8 +22,8 @@ def _own_registries(monkeypatch):
 @pytest.mark.parametrize(
     ("facts", "answer"),
     [
-        ({"accepts": "triplets"}, "registered with accepts='triplets'; give it an argument `tuples=None`"),
-        ({"memory": True}, "registered with memory=True; give it an argument `references=None`"),
+        ({"accepts": "triplets"}, "registered with accepts; give it an argument `tuples=None`"),
+        ({"memory": True}, "registered with memory; give it an argument `references=None`"),
         ({"family": "pairs"}, "has the family 'pairs'; allowed are pair, triplet, proxy, classification"),
     ],
 )

@@ -17,6 +17,7 @@ from similis.objective.context import Partition, current_context, dense, draw_nu
 from similis.objective.host_copies import plan_on_host
 from similis.objective.mining import (
     Miner,
+    check_found,
     make_generator,
     mine_jointly,
     mine_rows,
@@ -200,11 +201,7 @@ class Loss(nn.Module):
             found = (mine_rows if mines_single_rows(self.miner) else mine_jointly)(
                 mine, similarity, positive, negative, p.references.joint
             )
-        wanted = Triplets if self.entry.accepts == "triplets" else Pairs
-        if not isinstance(found, wanted):
-            raise UserError(
-                f"the miner returned {type(found).__name__}; {self.entry.name} takes {wanted.__name__}(...)"
-            )
+        check_found(found, self.entry)
         self.mined = found.counts()
         return found
 
@@ -222,10 +219,6 @@ def list_losses(family: str | None = None) -> list[str]:
 
     Args:
         family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
-
-    Example:
-        >>> list_losses("triplet")
-        ['margin', 'triplet']
     """
     return [entry.name for entry in losses if family in (None, entry.family)]
 

@@ -67,6 +67,13 @@ def mine_jointly(
     return select_own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
 
 
+def check_found(found: object, entry: LossEntry) -> None:
+    """Refuse what a miner returned if it is not what the loss takes."""
+    wanted = Triplets if entry.accepts == "triplets" else Pairs
+    if not isinstance(found, wanted):
+        raise UserError(f"the miner returned {type(found).__name__}; {entry.name} takes {wanted.__name__}(...)")
+
+
 def select_own_tuples(found: Found, joint: Partition) -> Found:
     """The tuples whose anchor is a row of this process, anchors numbered from its first row."""
 
