@@ -11,7 +11,9 @@ from safetensors.torch import load_file
 
 from similis.run.finished import finished
 from similis.run.machine import Machine
+from similis.run.recorder import LOG_STEPS
 from similis.run.run import run
+from similis.training.folder import RunFolder
 from tests.accelerator.ranks import train_rank, train_until
 from tests.run.small import small
 
@@ -98,3 +100,25 @@ def test_networks_of_timm_differ_by_rounding_at_most(backbone, device, tmp_path)
     here, there = (run(small(**changes), Machine(root=tmp_path / n, device=n)) for n in ("cpu", str(device)))
     expected, found = (load_file(each.folder / "embeddings.safetensors")["vectors"] for each in (here, there))
     assert (expected - found).abs().max() <= 1e-6
+
+
+LOOPS = {way: WAYS[way] for way in ("proxies", "pairs", "average", "memory", "nested")} | {
+    "bf16": {"training__precision": "bf16"}
+}
+FILES = "training/tensors.py"  # a checkpoint reads every tensor
+
+
+@pytest.mark.parametrize("way", LOOPS)
+def test_a_training_loop_waits_to_log_and_for_nothing_else(way, device, count, tmp_path):
+    """Twenty epochs more; a memory looks at its rows once a step."""
+    found = []
+    for epochs in (1, 21):
+        changes = {"training__epochs": epochs, "training__select": "last", "evaluation__test": False}
+        spec = small(**LOOPS[way] | changes | {"training__checkpoint_steps": 1000})
+        with count() as counts:
+            done = run(spec, Machine(root=tmp_path / str(epochs), device=str(device)))
+        steps = len([line for line in RunFolder(done.folder).records() if "loss" in line])
+        found.append((steps, sum(number for line, number in counts.lines.items() if FILES not in line)))
+    steps, waits = (later - first for first, later in zip(*found, strict=True))
+    assert steps >= 20
+    assert waits <= (steps if way == "memory" else 0) + steps / LOG_STEPS + 20, str(counts)  # and once an epoch

@@ -81,7 +81,7 @@ def ids_through_float32(x, labels, **options):
 
 @fault("renaming", relation="none")
 def prefers_the_lowest_id(x, labels, **options):
-    lowest = labels == labels.min()
+    lowest = labels.long() == labels.long().min()
     return triplet(x, labels, **options) + (lowest * cosines_with_mean(x)).mean()
 
 

@@ -121,7 +121,7 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
     seen = under_kills(words, root / "ray", root, int(kills), float(pause))
     alone = run_on_ranks(parse_spec(values), Machine(root=root / "alone"), ranks=2)
     (found,) = (path for path in (root / "ray").iterdir() if (path / "result.json").exists())
-    assert [path.name for path in (root / "ray").iterdir()] == [alone.address]
+    assert [(path / "address").read_text() for path in (root / "ray").iterdir()] == [alone.address]
     assert remains(found) == remains(alone.folder)  # weights, scores, every step once: to the bit
     assert "test MAP@R" in seen
     assert "step" in seen, "no progress came back to the display"

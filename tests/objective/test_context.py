@@ -18,7 +18,7 @@ from similis.objective.context import (
     tiles,
     use_context,
 )
-from similis.objective.loss import scale_gradient
+from similis.objective.terms.gradients import scale_gradient
 
 
 class Second:

@@ -115,6 +115,8 @@ class Loader:
             if self.device.type == "cpu":
                 yield batch
                 continue
+            if self.device.type not in UNPINNED:  # labels are copied by who needs them there, and nobody waits
+                batch = batch._replace(labels=batch.labels.pin_memory(), ids=batch.ids.pin_memory())
             if ahead is not None:
                 yield ahead
             ahead = batch

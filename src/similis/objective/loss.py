@@ -25,6 +25,7 @@ from similis.objective.mining import (
     requested_arguments,
     resolve_miner,
 )
+from similis.objective.terms.gradients import scale_gradient
 from similis.objective.terms.labels import find_class_rows, sort_class_ids, spoil_strangers
 from similis.objective.terms.references import References, batch_references
 from similis.registry import LossEntry, Preset, losses, unknown
@@ -57,6 +58,8 @@ class Loss(nn.Module):
         self.options = dict(options)
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
+        self.known_ids: Tensor | None = None  # the same on the host, fetched once
+        self.register_load_state_dict_post_hook(forget_known_ids)  # type: ignore[no-untyped-call]
         self.miner = miner
         self.seed = seed
         self.draws: Tensor  # how often the miner was called: with the seed, the whole state of its draws
@@ -166,7 +169,12 @@ class Loss(nn.Module):
 
     def class_rows(self, labels: Tensor) -> Tensor:
         """Row numbers of the proxies for class ids; ids outside ``class_ids`` are refused."""
-        return find_class_rows(labels, self.class_ids) if isinstance(self.class_ids, Tensor) else labels
+        if not isinstance(self.class_ids, Tensor):
+            return labels
+        if labels.is_cpu or torch.compiler.is_compiling():
+            return find_class_rows(labels, self.class_ids)
+        self.known_ids = self.class_ids.cpu() if self.known_ids is None else self.known_ids
+        return find_class_rows(labels, self.class_ids, self.known_ids)
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """One optimiser group with the rate ``lr`` times the loss's multiplier; none without parameters."""
@@ -206,12 +214,9 @@ class Loss(nn.Module):
         return found
 
 
-def scale_gradient(value: Tensor, factor: float) -> Tensor:
-    """The value as it is, with its gradient times a factor."""
-    same = value.view_as(value)
-    if same.requires_grad:
-        same.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
-    return same
+def forget_known_ids(module: Loss, _: object) -> None:
+    """Class ids were loaded: those on the host are fetched anew."""
+    module.known_ids = None
 
 
 def list_losses(family: str | None = None) -> list[str]:
@@ -268,14 +273,9 @@ def loss(
             formula[argument] = start
     wanted = miner if miner is not None else (chosen.miner if chosen else None)
     return Loss(
-        entry,
-        {**keyword_options(entry), **formula},
-        learned,
-        class_ids=ids,
-        miner=resolve_miner(entry, wanted),
-        lr_multiplier=chosen.lr_multiplier if chosen else None,
-        seed=seed,
-    )
+        entry, {**keyword_options(entry), **formula}, learned, class_ids=ids, miner=resolve_miner(entry, wanted),
+        lr_multiplier=chosen.lr_multiplier if chosen else None, seed=seed,
+    )  # fmt: skip
 
 
 def keyword_options(entry: LossEntry) -> dict[str, OptionValue]:

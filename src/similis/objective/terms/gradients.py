@@ -43,6 +43,14 @@ def far_below(values: Tensor) -> float:
     return 0.25 * torch.finfo(values.dtype).max
 
 
+def scale_gradient(value: Tensor, factor: float) -> Tensor:
+    """The value as it is, with its gradient times a factor."""
+    same = value.view_as(value)
+    if same.requires_grad:
+        same.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
+    return same
+
+
 class Gram(torch.autograd.Function):
     """Products of rows with themselves, X X^T. One product for the gradient, (G + G^T) X, instead of two."""
 

@@ -60,9 +60,17 @@ def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
     return labels.long()
 
 
-def find_class_rows(labels: Tensor, ids: Tensor) -> Tensor:
-    """Row number of each label among sorted class ids; other labels raise an error."""
-    return find_rows(check_labels(labels, len(labels)), ids)
+def find_class_rows(labels: Tensor, ids: Tensor, known: Tensor | None = None) -> Tensor:
+    """Row number of each label among sorted class ids; other labels raise an error.
+
+    With the ids on the host, ``known``, rows of a device's labels are found there and sent: nobody waits for them.
+    """
+    checked = check_labels(labels, len(labels))
+    if known is None:
+        return find_rows(checked, ids)
+    rows = find_rows(on_host(labels).long(), known)
+    source = rows if labels.device.type == "mps" else rows.pin_memory()
+    return known_on_host(source.to(labels.device, non_blocking=True), rows)
 
 
 def find_rows_unchecked(labels: Tensor, ids: Tensor) -> Tensor:
