@@ -123,7 +123,7 @@ def main() -> None:
             "Losses", ["loss, B", "seconds", "waits"], [(k, v["seconds"], v["waits"]) for k, v in found.items()]
         )
     if given.only in (None, "network"):
-        figures["network"] = rows = network_rows(device, 16 if small else 128, 128 if small else 224)
+        figures["network"] = rows = network_rows(device, 8 if small else 128, 64 if small else 224)
         print_table(
             "resnet50", ["what", "images/s", "waits"], [(k, v["images/s"], v["waits"]) for k, v in rows.items()]
         )
