@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.formula import Cost, Pairs, Triplets, compare, lse, register_loss, register_miner
+from similis.formula import Cost, Pairs, Triplets, compare, count, lse, register_loss, register_miner
 from similis.objective.loss import loss
 from similis.registry import losses, miners
 from similis.values import UserError
@@ -39,6 +39,7 @@ def test_facts_that_contradict_the_function_are_refused(facts, answer):
     ("formula", "answer"),
     [
         (lambda p: p.mean(p.pos(lambda t: t.s)), "returned Tensor; return lse, total, top or count of it"),
+        (lambda p: p.mean(p.pos(lambda t: count(t.s))), "count takes a condition"),
         (lambda p: p.pos(lambda t: lse(t.s)), r"returned the shape \(4,\); a loss is one number"),
     ],
 )

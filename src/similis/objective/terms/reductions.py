@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from similis.objective.terms.gradients import lowest_exponent
+from similis.values import UserError
 
 INF = float("inf")
 
@@ -48,7 +49,9 @@ def total(values: Tensor, where: Tensor | None = None) -> Term:
 
 
 def count(where: Tensor) -> Term:
-    """Number of columns for which ``where`` holds, an exact integer."""
+    """Number of columns for which ``where`` holds, an exact integer; 0 for an empty set."""
+    if where.dtype != torch.bool:
+        raise UserError(f"count takes a condition, such as t.s > 0; given {where.dtype}: total adds numbers")
     return Term("total", where, None)
 
 
