@@ -15,11 +15,12 @@ PAGES = [page for page in pages() if blocks(page.read_text(encoding="utf-8"))]
 
 @pytest.fixture(autouse=True)
 def _clean_registry(tmp_path, monkeypatch):
-    """Run in an empty folder; losses that a page registers as an example leave the registry afterwards."""
-    from similis.registry import losses
+    """Run in an empty folder; losses and miners that a page registers as examples leave the registry afterwards."""
+    from similis.registry import losses, miners
 
-    losses.fill()
-    monkeypatch.setattr(losses, "_entries", dict(losses._entries))
+    for registry in (losses, miners):
+        registry.fill()
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.chdir(tmp_path)
 
 
