@@ -28,17 +28,16 @@ def unit(vectors: Tensor) -> Tensor:
         [0.6000000238418579, 0.800000011920929]
     """
     wide = widen(vectors).view_as(vectors)  # gradients of both uses are added here, as in the other branch
-    size: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    if are_ordinary(size):
-        return wide / size
+    if wide.is_cpu and wide.numel() and not torch.compiler.is_compiling():  # elsewhere a look at values costs
+        size: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+        if are_ordinary(size):
+            return wide / size
     scaled, _ = rescale(wide)
     return scaled / scaled_norms(scaled)
 
 
 def are_ordinary(size: Tensor) -> bool:
-    """Whether squares of vectors with these norms stay in the type's range; False where a look at values costs."""
-    if not size.is_cpu or not size.numel() or torch.compiler.is_compiling():
-        return False
+    """Whether squares of vectors with these norms stay in the type's range."""
     limit = limits(size.dtype)[0]
     low, high = torch.aminmax(size.detach())
     try:

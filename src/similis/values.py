@@ -118,6 +118,19 @@ def count_distinct(*numbers: Tensor) -> int:
     return len({row for each in numbers for row in each.cpu().bincount().nonzero()[:, 0].tolist()})
 
 
+UNPINNED = ("cpu", "mps")  # kinds of devices that share the host's memory
+
+
+def pin(values: Tensor, where: device) -> Tensor:
+    """A tensor of the host, from which a device copies without anybody waiting."""
+    return values if where.type in UNPINNED else values.pin_memory()
+
+
+def send(values: Tensor, where: device) -> Tensor:
+    """A tensor of the host on its way to a device; nobody waits where the device has memory of its own."""
+    return pin(values, where).to(where, non_blocking=where.type not in UNPINNED)
+
+
 class Communicator(Protocol):
     """What a room may ask of the other processes; the engine room implements it.
 

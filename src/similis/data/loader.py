@@ -13,9 +13,7 @@ from torch.utils.data import DataLoader
 
 from similis.data.examples import Data, Request
 from similis.data.transforms import policy_of
-from similis.values import Batch, SimilisError, UserError
-
-UNPINNED = ("cpu", "mps")  # devices that share the host's memory
+from similis.values import Batch, SimilisError, UserError, pin, send
 
 
 class _Fetch(torch.utils.data.Dataset[Tensor | SimilisError]):
@@ -110,24 +108,18 @@ class Loader:
         for request, raw in zip(requests, fetched, strict=True):
             if isinstance(raw, SimilisError):
                 raise raw
-            images = self.data.finish(self._send(raw), channels_last=self.channels_last)
+            images = self.data.finish(send(raw, self.device), channels_last=self.channels_last)
             batch = Batch(images, labels[request.rows], request.rows)
             if self.device.type == "cpu":
                 yield batch
                 continue
-            if self.device.type not in UNPINNED:  # labels are copied by who needs them there, and nobody waits
-                batch = batch._replace(labels=batch.labels.pin_memory(), ids=batch.ids.pin_memory())
+            # labels are copied by who needs them there, and nobody waits
+            batch = batch._replace(labels=pin(batch.labels, self.device), ids=pin(batch.ids, self.device))
             if ahead is not None:
                 yield ahead
             ahead = batch
         if ahead is not None:
             yield ahead
-
-    def _send(self, raw: Tensor) -> Tensor:
-        """A batch on its way to the device: from pinned memory, so that nothing is waited for."""
-        if self.device.type in UNPINNED:
-            return raw.to(self.device)
-        return raw.pin_memory().to(self.device, non_blocking=True)
 
 
 def context_for(data: Data) -> Any:

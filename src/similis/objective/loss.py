@@ -25,7 +25,7 @@ from similis.objective.mining import (
     requested_arguments,
     resolve_miner,
 )
-from similis.objective.terms.gradients import scale_gradient
+from similis.objective.terms.gradients import full_precision, scale_gradient
 from similis.objective.terms.labels import find_class_rows, sort_class_ids, spoil_strangers
 from similis.objective.terms.references import References, batch_references
 from similis.registry import LossEntry, Preset, losses, unknown
@@ -98,7 +98,7 @@ class Loss(nn.Module):
         tuples: Pairs | Triplets | None = None,
         classes: Partition | None = None,
     ) -> Tensor:
-        """The loss with other values in the place of its parameters (cut ones, for nested sizes).
+        """The loss with other values instead of its parameters (cut ones, for nested sizes).
 
         ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
         """
@@ -197,7 +197,7 @@ class Loss(nn.Module):
     def _mine(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Pairs | Triplets:
         if self.miner is None:
             raise UserError("this loss was built without a miner")
-        with torch.no_grad(), dense(), torch.autocast(embeddings.device.type, enabled=False):
+        with torch.no_grad(), dense(), full_precision(embeddings):
             p = compare(embeddings, labels, references, sphere=True)
             parts = [
                 (p.rows @ b.vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))

@@ -39,13 +39,15 @@ def claim_run(root: Path, name: str, address: str, communicator: Communicator | 
         address: of the run.
         communicator: the processes that share the run; the first makes the folder.
     """
-    if is_first(communicator) and find_run(root, address) is None:
+    path = find_run(root, address)
+    if is_first(communicator) and path is None:
         with explain_write_errors(root):
             made = new_folder(root, name, address)
-            if find_run(root, address) != made:  # another process began the same run at this moment, and was first
+            path = find_run(root, address)
+            if path != made:  # another process began the same run at this moment, and was first
                 shutil.rmtree(made)
     wait_for_all(communicator)
-    path = find_run(root, address)
+    path = path or find_run(root, address)
     assert path is not None
     return folder_for(path, communicator, address)
 

@@ -91,11 +91,12 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     source, spec = open_source(spec, machine), with_whole_paths(spec)
     place = address(spec, source.split.fingerprint, files_fingerprint(spec), machine.chosen.type)
     others = machine.communicator
-    known = find_run(machine.root, place)
-    if others is None and known is not None:
-        done = read_result(RunFolder(known, place), place)
+    known = find_run(machine.root, place) if others is None else None
+    if known is not None:
+        folder = RunFolder(known, place)
+        done = read_result(folder, place)
         if done is not None:
-            tidy(RunFolder(known, place))
+            tidy(folder)
             return done
     check_run(spec, source)
     folder = claim_run(machine.root, run_name(spec), place, others)

@@ -71,7 +71,7 @@ def multi_similarity(
         embeddings: (B, D), put on the unit sphere here.
         labels: (B,), or a relation (B, B).
         references: columns to draw from; None for the batch.
-        tuples: pairs of a miner in the place of the mining inside; each counts once.
+        tuples: pairs of a miner instead of the mining inside; each counts once.
         alpha: scale of positives, 2 in the paper.
         beta: scale of negatives, 50 in the paper (40 is the default of the official code).
         base_cos: lambda, a cosine: 0.5 in the official code, 1 in the text of the paper.

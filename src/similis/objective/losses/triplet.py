@@ -26,7 +26,7 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
     geometry="margin in the geometry named: cosine, euclid2 (squared distance), euclid (distance)",
     input="either",
     cost=Cost(
-        time="B^2 D + B^2 log n, n positives of an anchor (smooth or directed: n in the place of log n)",
+        time="B^2 D + B^2 log n, n positives of an anchor (smooth or with direction: n instead of log n)",
         memory="B D",
         tuples="T + B D",
     ),
@@ -85,7 +85,7 @@ def triplet(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or directed: n in the place
+    Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or with direction: n instead
     of log n); T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
 
     When to use: with a miner (``semi_hard``, ``distance_weighted``) and class-balanced batches; most

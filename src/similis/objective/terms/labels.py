@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.host_copies import known_on_host, on_host
-from similis.values import UserError
+from similis.values import UserError, send
 
 Check = Callable[..., Tensor]
 
@@ -69,8 +69,7 @@ def find_class_rows(labels: Tensor, ids: Tensor, known: Tensor | None = None) ->
     if known is None:
         return find_rows(checked, ids)
     rows = find_rows(on_host(labels).long(), known)
-    source = rows if labels.device.type == "mps" else rows.pin_memory()
-    return known_on_host(source.to(labels.device, non_blocking=True), rows)
+    return known_on_host(send(rows, labels.device), rows)
 
 
 def find_rows_unchecked(labels: Tensor, ids: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A sample of the classes in the place of all: time and gradient of a step follow the sample, not C.
+"""A sample of the classes instead of all: time and gradient of a step follow the sample, not C.
 
 The classes of the batch are always there; of the N others, m are drawn, each of them counting as N / m.
 """
