@@ -202,12 +202,12 @@ def test_language_guidance_finds_classes_by_name(tmp_path):
     for order in (names, names[::-1]):
         path = words(order, tmp_path / "words.safetensors")
         with_words = spec.model_copy(update={"objective": spec.objective.model_copy(update={"language": path})})
-        matrices.append(build_objective(with_words, classes).state_dict())
+        matrices.append(build_objective(with_words, classes, 8).state_dict())
     assert matrices[0].keys() == matrices[1].keys()
     assert any(value.shape == (3, 3) for value in matrices[0].values())
     assert all(torch.equal(value, matrices[1][key]) for key, value in matrices[0].items())
     with pytest.raises(UserError, match="unknown class name 'owl'"):
-        build_objective(with_words, {0: "owl"})
+        build_objective(with_words, {0: "owl"}, 8)
 
 
 def test_a_frozen_backbone_is_computed_once_and_its_head_learns(tmp_path):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from similis.model.pooling import gap
 from similis.model.weights import Loaded, fetch_weights, load_weights, read_weights
 from similis.registry import Entry, Registry, unknown
 from similis.values import MissingExtraError, Options, Preprocessing, UserError, import_extra
@@ -34,18 +35,32 @@ class Backbone(nn.Module):
         self.preprocessing = preprocessing
         self.loaded: Loaded | None = None
 
+    def pool(self, features: Tensor) -> Tensor:
+        """The network's own pooling, (B, F, h, w) -> (B, F): the mean, unless it was published with another."""
+        return gap(features)
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """All parameters, divided from the input to the output; lower layers may learn more slowly."""
+        inner: nn.Module = self
+        while len(below := list(inner.children())) == 1:  # a net inside a net
+            inner = below[0]
+        parts = [list(part.parameters()) for part in inner.children()]
+        return [part for part in parts if part]
+
 
 class Setting(NamedTuple):
     """What every builder of a backbone receives beside its own options.
 
     ``name`` is what the user called it, without ``timm:``; ``weights`` is ``"pretrained"``, the path of
-    a file, or None for weights from the generator; ``image_size`` None means the network's own.
+    a file, or None for weights from the generator; ``image_size`` None means the network's own;
+    with ``own_pooling`` the output goes to :meth:`Backbone.pool` and to no other pooling.
     """
 
     name: str
     weights: str | None
     image_size: int | None
     generator: torch.Generator
+    own_pooling: bool = False
 
 
 @dataclass(frozen=True)

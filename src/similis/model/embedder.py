@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.model.backbone import Backbone, Setting, build_backbone
-from similis.model.pooling import POOLINGS, Pooling
+from similis.model.pooling import OWN, POOLINGS, Pooling
 from similis.model.weights import build_initialised, part_generator
 from similis.registry import unknown
 from similis.sphere import unit, widen
@@ -20,7 +20,7 @@ class Embedder(nn.Module):
 
     Args:
         backbone: the network up to its map of features.
-        pooling: name of the pooling; without meaning for a backbone that returns vectors.
+        pooling: name of the pooling, or ``own`` for the backbone's; without meaning for one that returns vectors.
         dim: D, the size of the head's output; 0 for no head, then D is the number of features.
         layer_norm: standardise the pooled features of each sample before the head, without learned scale.
         freeze_batch_norm: batch norms of the backbone stay in evaluation mode and are not trained.
@@ -50,7 +50,7 @@ class Embedder(nn.Module):
             raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
         size = backbone.features
         self.backbone = backbone
-        self.pooling = Pooling(pooling) if backbone.preprocessing is not None else None
+        self.pooling = Pooling(pooling) if backbone.preprocessing is not None and pooling != OWN else None
         self.norm = nn.LayerNorm(size, elementwise_affine=False) if layer_norm else None
         self.head = build_initialised(lambda: nn.Linear(size, dim), generator) if dim else None
         self.dim = dim or size
@@ -76,8 +76,7 @@ class Embedder(nn.Module):
 
     def embed_features(self, features: Tensor) -> Tensor:
         """Everything behind the backbone: a map (B, F, h, w), or pooled vectors (B, F) -> (B, D)."""
-        if self.pooling is not None and features.ndim == 4:
-            features = self.pooling(features)
+        features = self.pool(features)
         if features.ndim != 2 or features.shape[1] != self.backbone.features:
             raise UserError(
                 f"features have shape {tuple(features.shape)}; this model takes (B, {self.backbone.features}) "
@@ -88,6 +87,13 @@ class Embedder(nn.Module):
         # A cosine of half precision has three digits; neighbours are closer than that.
         return unit(vectors) if self.normalise else widen(vectors)
 
+    def pool(self, features: Tensor) -> Tensor:
+        """The backbone's output (B, F, h, w) to vectors (B, F); what is a vector already stays."""
+        if features.ndim == 2:
+            return features
+        pooled: Tensor = self.backbone.pool(features) if self.pooling is None else self.pooling(features)
+        return pooled
+
     @torch.no_grad()
     def cacheable_features(self, images: Tensor) -> Tensor:
         """What a frozen backbone gives and :meth:`embed_features` takes, as small as it may be kept.
@@ -95,10 +101,8 @@ class Embedder(nn.Module):
         Pooled vectors (B, F) if the pooling learns nothing, the whole map for ``gem``.
         """
         features = self.features(images)
-        if self.pooling is None or self.pooling.power is not None:
-            return features
-        pooled: Tensor = self.pooling(features)
-        return pooled
+        learns = self.pooling is not None and self.pooling.power is not None
+        return features if learns else self.pool(features)
 
     def freeze_backbone(self, frozen: bool = True) -> None:
         """Stop (or resume) training the backbone: no gradients, evaluation mode, no graph kept."""
@@ -160,7 +164,7 @@ def build_embedder(
         backbone: ``small_conv``, ``googlenet``, ``bn_inception``, ``identity``, or any network of timm's,
             as ``timm:NAME`` or plainly.
         weights: ``"pretrained"`` for the published ones, the path of a .safetensors or .pth file, or None.
-        pooling: ``gap``, ``gmp``, ``gap+gmp`` or ``gem``.
+        pooling: ``gap``, ``gmp``, ``gap+gmp``, ``gem``, or ``own`` for the one the network was published with.
         dim: embedding size D; 0 for the pooled features themselves.
         layer_norm: layer norm without learned scale before the head.
         freeze_batch_norm: keep the batch norms of pretrained weights as they are.
@@ -178,13 +182,13 @@ def build_embedder(
         >>> model.dim, model.preprocessing.size
         (128, 32)
     """
-    if pooling not in POOLINGS:  # before any weights are fetched
-        raise UserError(unknown("pooling", pooling, POOLINGS))
+    if pooling not in (*POOLINGS, OWN):  # before any weights are fetched
+        raise UserError(unknown("pooling", pooling, [*POOLINGS, OWN]))
     if dim < 0:
         raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
     if image_size is not None and image_size < 1:
         raise UserError(f"image_size is {image_size}; give a number of pixels, or None for the backbone's own")
-    setting = Setting(backbone, weights, image_size, part_generator(seed, "backbone"))
+    setting = Setting(backbone, weights, image_size, part_generator(seed, "backbone"), pooling == OWN)
     return Embedder(
         build_backbone(setting, options),
         pooling=pooling,

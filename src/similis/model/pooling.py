@@ -63,6 +63,7 @@ def gem(features: Tensor, power: Tensor, floor: float = 1e-6) -> Tensor:
 
 
 POOLINGS: dict[str, Callable[..., Tensor]] = {"gap": gap, "gmp": gmp, "gap+gmp": gap_gmp, "gem": gem}
+OWN = "own"  # the pooling that the network was published with, see Backbone.pool
 START_POWER = 3.0  # the value of the paper
 
 

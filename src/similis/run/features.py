@@ -45,7 +45,7 @@ def feature_key(model: Embedder, source: Source, spec: RunSpec) -> str:
         "backbone": spec.model.backbone,
         "options": spec.model.options,
         "weights": model.weights_hash or f"seed {spec.seed}",
-        "pooling": spec.model.pooling,
+        "pooling": spec.model.pooled_by,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
         "source": source_of_backbone(spec),
         "numerics": NUMERICS,

@@ -82,8 +82,8 @@ def build_model(spec: RunSpec, machine: Machine) -> Embedder:
     model = build_embedder(
         backbone=m.backbone,
         weights=m.weights,
-        pooling=m.pooling,
-        dim=m.dim,
+        pooling=m.pooled_by,
+        dim=m.dim or 0,
         layer_norm=m.layer_norm,
         freeze_batch_norm=m.freeze_batch_norm,
         normalise=losses.get(spec.objective.loss).input != "raw",
@@ -130,22 +130,21 @@ def feature_loader(features: Tensor, source: Source, machine: Machine) -> Loader
     return Loader(data, device=machine.chosen)
 
 
-def build_objective(spec: RunSpec, classes: Mapping[int, str]) -> Objective | Combined:
+def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Objective | Combined:
     """The loss with its memory, nested sizes and language guidance.
 
     Args:
         spec: of the run.
         classes: label -> name of the training classes; language guidance finds its similarities by the names.
+        dim: of the embeddings.
     """
     o, class_ids = spec.objective, list(classes)
     options: dict[str, Any] = dict(o.options)
-    base = loss(
-        o.loss, class_ids=class_ids, dim=spec.model.dim, preset=o.preset, miner=o.miner, seed=spec.seed, **options
-    )
+    base = loss(o.loss, class_ids=class_ids, dim=dim, preset=o.preset, miner=o.miner, seed=spec.seed, **options)
     sized: Loss | Nested = Nested(base, o.nested_sizes) if o.nested_sizes else base
     made: Objective = sized
     if o.memory:
-        made = WithMemory(sized, capacity=o.memory, dim=spec.model.dim, start=o.memory_start)
+        made = WithMemory(sized, capacity=o.memory, dim=dim, start=o.memory_start)
     if o.language is None:
         return made
     matrix = load_similarity(o.language).select(list(classes.values()))

@@ -30,10 +30,11 @@ from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
 from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, read_spec
-from similis.run.stage import Selection, Stage, load_chosen, run_stage
+from similis.run.stage import Selection, Stage, choose_share, load_chosen, run_stage
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
+from similis.training.optimisers import interpolate
 from similis.training.tensors import save_model
 from similis.values import UserError
 
@@ -136,7 +137,10 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
     """Go through the training steps of the protocol, then evaluate."""
     others, steps = machine.communicator, training_steps(spec, source.split)
     parts = prepare_parts(spec, machine, source)
-    chosen, mining = Selection(steps[0].epochs if steps else 0, None, ()), 0.0
+    shares = spec.training.interpolate
+    start = {name: value.clone() for name, value in parts.model.state_dict().items()} if shares else {}
+    share = shares[0] if shares else 1.0
+    chosen, mining = Selection(steps[0].epochs if steps else 0, None, (), share=share), 0.0
     for number, step in enumerate(steps):
         if number:
             parts = prepare_parts(spec, machine, source)
@@ -145,13 +149,15 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         judge = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
         validate = judge if len(step.judged_on) else None
         stage = Stage(step.name, spec, parts, source, step.rows, chosen.epoch, folder, watch, validate)
-        found = run_stage(stage.share_with(machine))
+        found = run_stage(stage := stage.share_with(machine))
         mining += found.mining_seconds
         if step.name == "select":
-            chosen = found
+            chosen = choose_share(stage, found, start) if start else found
             folder.write("selection.json", asdict(chosen))
     if chosen.epoch:
         load_chosen(parts.model, folder, steps[-1].name)
+    if start:
+        interpolate(parts.model, start, chosen.share)
     test = None
     if is_first(others):
         save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
@@ -168,14 +174,14 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         test={} if test is None else dict(test.means),
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
-        facts=collect_facts(parts.model, source, machine),
+        facts=collect_facts(parts.model, source, machine) | ({"share": chosen.share} if start else {}),
         cost={"mining_seconds": round(mining, 3)} if resolve_sampler(spec) == "mined" else {},
     )
 
 
 def prepare_parts(spec: RunSpec, machine: Machine, source: Source) -> Parts:
     """A fresh model and its loader; with a frozen backbone, a loader of its features."""
-    if spec.model.trains == "head" and spec.model.pooling == "gem":
+    if spec.model.trains == "head" and spec.model.pooled_by == "gem":
         raise UserError("gem learns, so it needs whole maps, which are not cached; choose gap+gmp, or model.trains=all")
     model = build_model(spec, machine)
     loader = build_loader(model, source, spec, machine)

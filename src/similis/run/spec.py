@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -52,14 +52,23 @@ class ModelSpec(Part):
         default="tf_efficientnet_lite0", description="a timm name, googlenet, bn_inception, small_conv, identity"
     )
     weights: str | None = Field(default="pretrained", description="pretrained (from the Hub), a file, or null for none")
-    pooling: str = Field(default="gap+gmp", description="gap, gmp, gap+gmp, gem")
-    dim: int = Field(default=512, ge=1, description="embedding size")
+    pooling: str | None = Field(
+        default=None, description="gap, gmp, gap+gmp, gem, own; null: gap+gmp, and the network's own if dim is null"
+    )
+    dim: int | None = Field(
+        default=512, ge=1, description="embedding size; null for the network's own features, without a head"
+    )
     layer_norm: bool = Field(default=False, description="layer norm without parameters before the head")
     freeze_batch_norm: bool = Field(default=True, description="batch norm keeps its statistics and weights")
     trains: Literal["all", "head"] = Field(default="all", description="head: features are computed once and cached")
     image_size: int | None = Field(default=None, description="pixels of a side; null for the network's own")
     resize: int | None = Field(default=None, description="short side before the crop; null for the network's own share")
     options: dict[str, int | float | str | bool] = Field(default={}, description="options of our own backbones")
+
+    @property
+    def pooled_by(self) -> str:
+        """The name of the pooling."""
+        return self.pooling or ("own" if self.dim is None else "gap+gmp")
 
 
 class ObjectiveSpec(Part):
@@ -112,6 +121,9 @@ class TrainingSpec(Part):
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(default=1e-4, gt=0, description="rate of the backbone")
     head_multiplier: float = Field(default=1.0, gt=0, description="rate of the head relative to lr")
+    layer_decay: float = Field(
+        default=1.0, gt=0, le=1, description="rate of a layer relative to the one above it; 1: all layers learn alike"
+    )
     loss_multiplier: float | None = Field(
         default=None, gt=0, description="rate of the loss's parameters; null: the loss's own"
     )
@@ -131,6 +143,11 @@ class TrainingSpec(Part):
     chunk: int | None = Field(default=None, ge=1, description="images per forward pass; exact, by gradient caching")
     average_decay: float | None = Field(
         default=None, gt=0, lt=1, description="moving average of the weights, for evaluation"
+    )
+    interpolate: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+        default=(),
+        description="shares of the trained weights, the rest being those of the start, that validation chooses from; "
+        "needs model.dim=null",
     )
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation R@1"
@@ -170,9 +187,26 @@ class RunSpec(Part):
     @model_validator(mode="after")
     def sizes_within(self) -> RunSpec:
         """Leading sizes are part of the embedding."""
-        beyond = [size for size in self.evaluation.sizes if not 0 < size <= self.model.dim]
+        beyond = [size for size in self.evaluation.sizes if self.model.dim is None or not 0 < size <= self.model.dim]
         if beyond:
             raise ValueError(f"evaluation.sizes has {beyond[0]}; model.dim is {self.model.dim}: name sizes up to that")
+        return self
+
+    @model_validator(mode="after")
+    def starts_somewhere(self) -> RunSpec:
+        """A start that is worth going back to, a choice that somebody makes, a head if the head is trained."""
+        m, t = self.model, self.training
+        if m.trains == "head" and m.dim is None:
+            raise ValueError("model.trains is head and model.dim is null; give the head a size, or train all")
+        if t.interpolate and m.dim is not None:
+            raise ValueError(
+                f"training.interpolate goes back to the start, and a head of {m.dim} starts at random; "
+                "set model.dim=null"
+            )
+        if t.select == "last" and len(t.interpolate) > 1:
+            raise ValueError(
+                f"training.interpolate has {len(t.interpolate)} shares and nothing validates; name one, or select=best"
+            )
         return self
 
 

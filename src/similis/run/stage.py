@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine, Watch
 from similis.run.parts import Parts, Source, base_loss, build_objective, epoch_batches, resolve_sampler
 from similis.run.recorder import Keeper, chosen_contents, chosen_path
-from similis.run.sharing import is_first, wait_for_all
+from similis.run.sharing import as_first, is_first, wait_for_all
 from similis.run.spec import RunSpec
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
 from similis.training.events import Events
@@ -27,9 +27,16 @@ from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
 from similis.training.gradient_cache import check_batch_norm
 from similis.training.loop import Progress, Task, train
-from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups
+from similis.training.optimisers import (
+    MovingAverage,
+    Rates,
+    Schedule,
+    build_optimiser,
+    interpolate,
+    parameter_groups,
+)
 from similis.training.tensors import load_model, read_tensors
-from similis.values import Batch, Communicator
+from similis.values import Batch, Communicator, UserError
 
 Validate = Callable[[nn.Module], float]
 logger = logging.getLogger(__name__)
@@ -71,12 +78,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Selection:
-    """The epoch that validation chose (the last one without validation), its value, all values, time of mining."""
+    """The epoch that validation chose (the last one without validation), its value, all values, time of mining.
+
+    ``share`` is how much of the training the model keeps, see ``training.interpolate``.
+    """
 
     epoch: int
     value: float | None
     history: tuple[float, ...]
     mining_seconds: float = 0.0
+    share: float = 1.0
 
 
 def run_stage(stage: Stage) -> Selection:
@@ -131,17 +142,44 @@ def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
     load_model(model, chosen_path(folder, stage), chosen_contents(folder, stage))
 
 
+def choose_share(stage: Stage, found: Selection, start: Mapping[str, Tensor]) -> Selection:
+    """Choose between the start and the trained weights on the rows that chose the epoch; of equals, nearer the start.
+
+    Args:
+        stage: done; its validation judges.
+        found: what it chose.
+        start: the state of the model before the stage.
+    """
+    shares, model = stage.spec.training.interpolate, stage.parts.model
+    if stage.validate is None and len(shares) > 1:
+        raise UserError(f"training.interpolate has {len(shares)} shares and no image validates; name one share")
+    if stage.validate is None:
+        return replace(found, share=shares[0])
+    values: dict[float, float] = {}
+    for share in sorted(shares):
+        load_chosen(model, stage.folder, stage.name)
+        interpolate(model, start, share)
+        here = stage.validate(stage.parts.trained) if is_first(stage.communicator) else None
+        values[share] = as_first(here, stage.communicator)
+        stage.folder.log({"stage": stage.name, "step": 0, "share": share, "recall@1": values[share]})
+    best = max(values, key=lambda share: (values[share], -share))
+    return replace(found, share=best, value=values[best])
+
+
 def build_task(stage: Stage) -> Task:
     """Model, loss, optimiser and the settings of a step."""
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
-    objective = build_objective(spec, stage.source.manifest.classes(stage.rows)).to(stage.device)
+    classes = stage.source.manifest.classes(stage.rows)
+    objective = build_objective(spec, classes, embedder.dim).to(stage.device)
     if stage.divide and stage.communicator is not None:
         divide_classes(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
-    rates = Rates(t.optimiser, t.lr, t.head_multiplier, multiplier, t.weight_decay, t.eps, t.momentum)
+    rates = Rates(t.optimiser, t.lr, t.head_multiplier, multiplier, t.weight_decay, t.eps, t.momentum, t.layer_decay)
     if spec.model.trains == "head":
         embedder.backbone.requires_grad_(False)
-    optimiser = build_optimiser(parameter_groups(model, embedder.head_parameters, objective, rates), rates)
+    layers = embedder.backbone.layers() if rates.layer_decay != 1.0 and spec.model.trains == "all" else ()
+    groups = parameter_groups(model, embedder.head_parameters, objective, rates, layers)
+    optimiser = build_optimiser(groups, rates)
     steps = steps_of(stage)
     return Task(
         model=model,

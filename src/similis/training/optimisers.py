@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from similis.registry import unknown
 from similis.values import UserError
@@ -30,6 +30,7 @@ class Rates:
         weight_decay: of every group.
         eps: of Adam; a multiplier of 1e5 belongs to eps = 1, one of 100 to the usual eps.
         momentum: of SGD.
+        layer_decay: each layer of the backbone has the rate of the one above it, times this.
     """
 
     name: OptimiserName = "adamw"
@@ -39,18 +40,37 @@ class Rates:
     weight_decay: float = 1e-4
     eps: float = 1e-8
     momentum: float = 0.9
+    layer_decay: float = 1.0
 
 
 def parameter_groups(
-    model: nn.Module, head: Iterable[nn.Parameter], loss: nn.Module, rates: Rates
+    model: nn.Module,
+    head: Iterable[nn.Parameter],
+    loss: nn.Module,
+    rates: Rates,
+    layers: Sequence[Sequence[nn.Parameter]] = (),
 ) -> list[dict[str, Any]]:
-    """Every parameter of model and loss in exactly one named group."""
+    """Every parameter of model and loss in exactly one named group.
+
+    Args:
+        model: what is trained.
+        head: parameters behind the backbone.
+        loss: with its proxies.
+        rates: of the groups.
+        layers: the backbone's parameters from input to output, for ``rates.layer_decay``.
+    """
     head = list(head)
     known = {id(p) for p in head}
     backbone = [p for p in model.parameters() if id(p) not in known]
     learned = [p for p in loss.parameters() if id(p) not in known | {id(p) for p in backbone}]
+    slow = layers if rates.layer_decay != 1.0 else ()
+    below = {id(p) for layer in slow for p in layer}
     groups = [
-        {"name": "backbone", "params": backbone, "base_lr": rates.lr},
+        *(
+            {"name": f"layer {number}", "params": list(layer), "base_lr": rates.lr * rates.layer_decay**above}
+            for number, (layer, above) in enumerate(zip(slow, reversed(range(len(slow))), strict=True))
+        ),
+        {"name": "backbone", "params": [p for p in backbone if id(p) not in below], "base_lr": rates.lr},
         {"name": "head", "params": head, "base_lr": rates.lr * rates.head_multiplier},
         {"name": "loss", "params": learned, "base_lr": rates.lr * rates.loss_multiplier},
     ]
@@ -140,3 +160,28 @@ class MovingAverage(nn.Module):
                 own.lerp_(new, 1 - self.decay)
             else:
                 own.copy_(new)
+
+
+def interpolate(model: nn.Module, start: Mapping[str, Tensor], share: float) -> None:
+    r"""Put a trained model back towards its start: :math:`\theta \leftarrow (1 - s)\,\theta_0 + s\,\theta`.
+
+    Fine-tuning gains on what it sees and loses some of what the network knew before; a point between has much of both.
+    Wortsman et al.: Robust fine-tuning of zero-shot models, CVPR 2022 (WiSE-FT).
+
+    Args:
+        model: trained; changed in place.
+        start: its state before the training.
+        share: s, 0 for the start, 1 for the trained model.
+
+    Example:
+        >>> model = nn.Linear(1, 1)
+        >>> start = {name: torch.zeros_like(value) for name, value in model.state_dict().items()}
+        >>> weight = model.weight.detach().clone()
+        >>> interpolate(model, start, 0.5)
+        >>> torch.equal(model.weight, weight / 2)
+        True
+    """
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if value.is_floating_point():
+                value.copy_(torch.lerp(start[name].to(value.device), value, share))

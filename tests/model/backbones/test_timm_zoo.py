@@ -211,3 +211,21 @@ def test_real_weights_know_birds_of_a_feather(real):
     right = torch.tensor(labels)[nearest] == torch.tensor(labels)
     assert len(labels) == 48
     assert float(right.float().mean()) > 0.6
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_vit", "test_convnext", "test_efficientnet", "test_nfnet"])
+def test_own_pooling_is_what_timm_gives_without_a_classifier(name):
+    model = build_embedder(backbone=name, dim=0, pooling="own", normalise=False).eval()
+    x = images(2, model.preprocessing.size)
+    whole = model.backbone.net(x)
+    assert torch.equal(model(x), whole)
+    assert torch.equal(model.embed_features(model.cacheable_features(x)), whole)
+    assert model.dim == whole.shape[1]
+
+
+@pytest.mark.parametrize("name", ["test_vit", "test_convnext", "test_efficientnet"])
+def test_every_parameter_is_in_one_layer_and_the_first_is_the_stem(name):
+    net = build_embedder(backbone=name, dim=0, pooling="own").backbone
+    held = [id(p) for layer in net.layers() for p in layer]
+    assert sorted(held) == sorted(id(p) for p in net.parameters())
+    assert id(next(p for n, p in net.named_parameters() if "stem" in n or "patch_embed" in n)) in held[:8]

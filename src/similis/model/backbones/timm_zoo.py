@@ -23,25 +23,45 @@ STATED_INPUT = re.compile(r"RGB, \(x\*255-([0-9.]+)\)/([0-9.]+)")
 
 
 class Zoo(Backbone):
-    """A network of timm's without its classifier; every output layout becomes a map (B, F, h, w)."""
+    """A network of timm's without its classifier; every output layout becomes a map (B, F, h, w).
 
-    def __init__(self, net: nn.Module, preprocessing: Preprocessing, tokens: str) -> None:
-        super().__init__(int(net.num_features), preprocessing)  # type: ignore[arg-type]
+    With ``own_pooling`` tokens stay tokens (B, N, F), because the network's own pooling may want the class token.
+    """
+
+    def __init__(self, net: Any, preprocessing: Preprocessing, tokens: str, own_pooling: bool = False) -> None:
+        super().__init__(int(net.head_hidden_size if own_pooling else net.num_features), preprocessing)
         self.net = net
         self.tokens = tokens
+        self.own_pooling = own_pooling
         self.prefix = int(getattr(net, "num_prefix_tokens", 0) or 0)
         self.channels_last_output = getattr(net, "output_fmt", "NCHW") == "NHWC"
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, F, h, w)."""
-        out = self.net.forward_features(images)  # type: ignore[operator]
+        out = self.net.forward_features(images)
         if not isinstance(out, Tensor) or out.ndim not in (3, 4):
             raise UserError(f"{type(self.net).__name__} returns no map and no tokens; choose another backbone")
         if out.ndim == 4:
             return out.permute(0, 3, 1, 2) if self.channels_last_output else out
+        if self.own_pooling:
+            return out
         if self.tokens == "class":
             return out[:, 0, :, None, None]
         return grid_of(out[:, self.prefix :], images.shape[-2] / images.shape[-1])
+
+    def pool(self, features: Tensor) -> Tensor:
+        """What timm puts before its classifier: pooling or a class token, and any norm or layer behind it."""
+        own = features.permute(0, 2, 3, 1) if features.ndim == 4 and self.channels_last_output else features
+        pooled: Tensor = self.net.forward_head(own, pre_logits=True)
+        return pooled
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """The groups of timm's own layer-wise decay, from the stem on."""
+        from timm.models import group_parameters
+
+        named = dict(self.net.named_parameters())
+        groups = group_parameters(self.net, self.net.group_matcher(coarse=False))
+        return [[named[name] for name in names] for _, names in sorted(groups.items())]
 
 
 def grid_of(patches: Tensor, ratio: float) -> Tensor:
@@ -89,7 +109,7 @@ def zoo(setting: Setting, *, tokens: str = "patches", drop_path: float = 0.0) ->
         file = read_weights(setting.weights)
         loaded = load_weights(net, file.tensors, origin=setting.weights, droppable=classifier_keys(net))
         look = with_stated_input(look, file.metadata)
-    backbone = Zoo(net, look, tokens)
+    backbone = Zoo(net, look, tokens, setting.own_pooling)
     backbone.loaded = loaded
     leave_out_unused(backbone, look.size)
     return backbone
@@ -173,6 +193,7 @@ def leave_out_unused(backbone: Zoo, size: int) -> None:
     parameters = [p for p in backbone.parameters() if p.requires_grad]  # fixed positions stay fixed
     with torch.enable_grad():  # also for a caller who only embeds, under no_grad
         out = backbone.eval()(torch.zeros(1, 3, size, size))
+        out = backbone.pool(out) if backbone.own_pooling else out
         used = torch.autograd.grad(out.sum(), parameters, allow_unused=True)
     if out.shape[1] != backbone.features:
         raise UserError(f"{type(backbone.net).__name__} promises {backbone.features} channels, gives {out.shape[1]}")

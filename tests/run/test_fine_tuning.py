@@ -1,0 +1,97 @@
+"""Fine-tuning from the network's own features: no head, slower low layers, interpolation with the start."""
+
+import pytest
+import torch
+
+from similis.run.finished import finished, trained_model
+from similis.run.machine import Machine
+from similis.run.parts import build_model
+from similis.run.run import run
+from similis.run.stage import build_task
+from similis.training.folder import RunFolder
+from similis.training.optimisers import interpolate
+from similis.values import UserError
+from tests.run.small import ran, small
+from tests.run.test_stage import stage_of
+
+BARE = {"model__dim": None}
+
+
+def state(model):
+    return {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
+
+
+def test_without_a_head_and_without_epochs_the_network_is_untouched(tmp_path):
+    spec = small(**BARE, training__epochs=0)
+    found = trained_model(run(spec, Machine(root=tmp_path)))
+    fresh = build_model(spec, Machine()).eval()
+    images = torch.rand(3, 3, 16, 16)
+    with torch.no_grad():
+        expected = torch.nn.functional.normalize(fresh.backbone(images).mean((2, 3)))
+        assert torch.allclose(found(images), expected, atol=1e-6)
+    assert found.head is None
+    assert found.dim == fresh.backbone.features
+
+
+def test_a_network_is_trained_without_a_head(tmp_path):
+    result = ran(tmp_path, **BARE, training__lr=0.01)
+    before, after = build_model(small(**BARE), Machine()).state_dict(), trained_model(result).state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert result.embeddings()["vectors"].shape[1] == 256
+
+
+def test_each_layer_learns_at_the_rate_of_the_one_above_times_the_decay(tmp_path):
+    task = build_task(stage_of(tmp_path, training__layer_decay=0.5, training__lr=0.1))
+    rates = [group["base_lr"] for group in task.optimiser.param_groups if group["name"].startswith("layer")]
+    assert len(rates) > 2
+    assert rates[-1] == pytest.approx(0.1)
+    assert all(low == pytest.approx(0.5 * high) for low, high in zip(rates, rates[1:], strict=False))
+    stem = next(task.model.backbone.parameters())
+    assert any(p is stem for p in task.optimiser.param_groups[0]["params"])
+    held = [id(p) for group in task.optimiser.param_groups for p in group["params"]]
+    assert sorted(held) == sorted(id(p) for module in (task.model, task.loss) for p in module.parameters())
+
+
+def test_a_share_of_zero_is_the_start_and_of_one_the_trained_model(tmp_path):
+    start = state(build_model(small(**BARE), Machine()))
+    none = ran(tmp_path / "0", **BARE, training__interpolate=[0.0])
+    full = ran(tmp_path / "1", **BARE, training__interpolate=[1.0])
+    half = ran(tmp_path / "2", **BARE, training__interpolate=[0.5])
+    plain = state(trained_model(ran(tmp_path / "3", **BARE)))
+    assert all(torch.equal(value, start[name]) for name, value in state(trained_model(none)).items())
+    assert all(torch.equal(value, plain[name]) for name, value in state(trained_model(full)).items())
+    for name, value in state(trained_model(half)).items():
+        assert torch.allclose(value, (start[name] + plain[name]) / 2, atol=1e-6), name
+
+
+def test_validation_chooses_the_share_and_of_equal_ones_the_nearest_to_the_start(tmp_path):
+    result = ran(tmp_path, **BARE, training__interpolate=[1.0, 0.0, 0.5], training__lr=0.01)
+    noted = {r["share"]: r["recall@1"] for r in RunFolder(result.folder).records() if "share" in r}
+    assert set(noted) == {0.0, 0.5, 1.0}
+    best = max(noted.values())
+    assert result.facts["share"] == min(share for share, value in noted.items() if value == best)
+    assert result.validation["recall@1"] == best
+    assert finished(result.folder).facts["share"] == result.facts["share"]
+
+
+def test_interpolation_is_linear_in_the_share():
+    model, start = torch.nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "bias": torch.ones(2)}
+    trained = state(model)
+    interpolate(model, start, 0.25)
+    assert torch.allclose(model.weight, 0.25 * trained["weight"])
+    assert torch.allclose(model.bias, 0.75 + 0.25 * trained["bias"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model__dim": None, "model__trains": "head"}, "give the head a size"),
+        ({"training__interpolate": [0.5]}, "starts at random; set model.dim=null"),
+        ({**BARE, "training__interpolate": [0.5, 1.0], "training__select": "last"}, "nothing validates; name one"),
+        ({**BARE, "training__interpolate": [1.5]}, "less than or equal to 1"),
+        ({**BARE, "evaluation__sizes": [8]}, "evaluation.sizes has 8"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(changes, words):
+    with pytest.raises(UserError, match=words):
+        small(**changes)
