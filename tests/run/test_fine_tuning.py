@@ -1,5 +1,7 @@
 """Fine-tuning from the network's own features: no head, slower low layers, interpolation with the start."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -45,7 +47,7 @@ def test_each_layer_learns_at_the_rate_of_the_one_above_times_the_decay(tmp_path
     rates = [group["base_lr"] for group in task.optimiser.param_groups if group["name"].startswith("layer")]
     assert len(rates) > 2
     assert rates[-1] == pytest.approx(0.1)
-    assert all(low == pytest.approx(0.5 * high) for low, high in zip(rates, rates[1:], strict=False))
+    assert all(low == pytest.approx(0.5 * high) for low, high in pairwise(rates))
     stem = next(task.model.backbone.parameters())
     assert any(p is stem for p in task.optimiser.param_groups[0]["params"])
     held = [id(p) for group in task.optimiser.param_groups for p in group["params"]]
