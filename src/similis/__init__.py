@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from similis.retrieval.embed import embed
     from similis.retrieval.evaluate import evaluate
     from similis.retrieval.search import search
+    from similis.run.load import load, pretrained
+    from similis.run.model import Model
     from similis.run.run import train
     from similis.run.spec import RunSpec, read_spec
     from similis.study.tournament import run_tournament as tournament
@@ -28,6 +30,7 @@ _PUBLIC = {
     "Collectives": ("similis.engine.collectives", "Collectives"),
     "DataError": ("similis.values", "DataError"),
     "Loss": ("similis.objective.loss", "Loss"),
+    "Model": ("similis.run.model", "Model"),
     "MissingExtraError": ("similis.values", "MissingExtraError"),
     "RunSpec": ("similis.run.spec", "RunSpec"),
     "SimilisError": ("similis.values", "SimilisError"),
@@ -36,9 +39,11 @@ _PUBLIC = {
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
     "list_losses": ("similis.objective.loss", "list_losses"),
+    "load": ("similis.run.load", "load"),
     "loss": ("similis.objective.loss", "loss"),
     "miner": ("similis.objective.mining", "miner"),
     "open_data": ("similis.data.open_data", "open_data"),
+    "pretrained": ("similis.run.load", "pretrained"),
     "read_spec": ("similis.run.spec", "read_spec"),
     "search": ("similis.retrieval.search", "search"),
     "shard": ("similis.objective.sharding", "shard"),
@@ -52,6 +57,7 @@ __all__ = [
     "DataError",
     "Loss",
     "MissingExtraError",
+    "Model",
     "RunSpec",
     "SimilisError",
     "UserError",
@@ -61,10 +67,12 @@ __all__ = [
     "evaluate",
     "formula",
     "list_losses",
+    "load",
     "loss",
     "losses",
     "miner",
     "open_data",
+    "pretrained",
     "read_spec",
     "search",
     "shard",

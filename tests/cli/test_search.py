@@ -6,9 +6,9 @@ import pytest
 import torch
 from PIL import Image
 
-from similis.run.finished import finished, trained_model
-from similis.run.gallery import copies, find, open_gallery
-from similis.run.machine import Machine
+from similis.data.open_data import open_data
+from similis.run.finished import finished
+from similis.run.load import load
 from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -27,9 +27,10 @@ def done(tmp_path_factory):
 
 def test_the_model_of_a_finished_run_makes_the_embeddings_that_it_left(done):
     tensors, _ = read_tensors(done.folder / "embeddings.safetensors")
-    opened = open_gallery(done, Machine())
-    assert torch.equal(opened.vectors[tensors["ids"]], tensors["vectors"])
-    assert not trained_model(done).training
+    model = load(done.folder)
+    model.add(open_data(done.spec.data.source))
+    assert torch.equal(model.gallery.contents().vectors[tensors["ids"]], tensors["vectors"])
+    assert not model.embedder.training
 
 
 def test_search_prints_the_nearest_and_writes_the_sheet(done, tmp_path, capsys):
@@ -65,36 +66,27 @@ def test_a_sheet_has_the_format_that_its_name_ends_with(done, tmp_path, capsys):
     assert "Format 'xyz' is not supported" in capsys.readouterr().err
 
 
-def test_similarities_are_cosines_of_the_models_own_embeddings(done, tmp_path):
-    opened = open_gallery(done, Machine())
-    query = tmp_path / "query.png"
-    query.write_bytes(opened.manifest.read_bytes(7))
-    found = find(opened, query, 24)
-    vectors = torch.nn.functional.normalize(opened.vectors, dim=1)
-    expected = vectors @ vectors[7]
-    expected[7] = -torch.inf  # the very same file is no answer
-    order = expected.argsort(descending=True)
-    assert found.index[0, :23].tolist() == order[:23].tolist()
-    assert found.index[0, 23] == -1
-    assert torch.allclose(found.similarity[0, :23], expected[order][:23], atol=1e-5)
-
-
-def test_a_copy_is_known_by_its_bytes(done):
-    manifest = open_gallery(done, Machine()).manifest
-    data = manifest.read_bytes(3)
-    assert [row for row, same in enumerate(copies(manifest, data)) if same] == [3]
-    assert not any(copies(manifest, data[:-1] + b"\x00"))
-
-
 def test_the_gallery_is_embedded_once_for_each_set_of_images(done, tmp_path):
-    open_gallery(done, Machine())
+    query = tmp_path / "query.png"
+    query.write_bytes(picture(999))
+    asked = ["search", str(done.folder), str(query), "--sheet", str(tmp_path / "sheet.png")]
+    assert ended(asked) == 0
     (kept,) = (done.folder / "galleries").iterdir()
     stamp = kept.stat().st_mtime_ns
-    open_gallery(done, Machine())
+    assert ended(asked) == 0
     assert kept.stat().st_mtime_ns == stamp
     other = write(tmp_path / "other", {"a/1.png": picture(1), "b/2.png": picture(2)})
-    assert len(open_gallery(done, Machine(), str(other)).vectors) == 2
+    assert ended([*asked, "--gallery", str(other)]) == 0
     assert len(list((done.folder / "galleries").iterdir())) == 2
+
+
+def test_a_copy_of_the_query_is_no_answer(done, tmp_path, capsys):
+    query = tmp_path / "query.png"
+    query.write_bytes(picture(12))  # kind1/2.png
+    assert ended(["search", str(done.folder), str(query), "-k", "30", "--sheet", str(tmp_path / "sheet.png")]) == 0
+    out = capsys.readouterr().out
+    assert len(re.findall(r"kind\d/\d.png", out)) == 23
+    assert "kind1/2.png" not in out
 
 
 def test_a_folder_that_is_no_finished_run_is_answered_with_what_to_do(done, tmp_path, capsys):
@@ -107,4 +99,4 @@ def test_a_folder_that_is_no_finished_run_is_answered_with_what_to_do(done, tmp_
     with pytest.raises(UserError, match="not finished; continue it with: similis train"):
         finished(tmp_path)
     assert ended(["search", str(done.folder), str(tmp_path / "none.jpg")]) == 2
-    assert "there is no picture" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err

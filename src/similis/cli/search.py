@@ -21,28 +21,24 @@ def search(
 ) -> None:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
+    from similis.data.open_data import open_data
     from similis.run.finished import finished
-    from similis.run.gallery import find, open_gallery
-    from similis.run.machine import Machine
+    from similis.run.load import load
 
-    result = finished(run)
-    opened = open_gallery(result, Machine(device=device, workers=workers, data_root=root), gallery)
-    found = find(opened, query, k)
-    near = [
-        (row, alike)
-        for row, alike in zip(found.index[0].tolist(), found.similarity[0].tolist(), strict=True)
-        if row >= 0
-    ]
-    names, paths = opened.manifest.values("class_name"), opened.manifest.values("path")
-    rows = [(str(n + 1), f"{alike:.4f}", str(names[row]), str(paths[row])) for n, (row, alike) in enumerate(near)]
-    show_table(f"{query.name} among {len(opened.manifest)} images", ("rank", "similarity", "class", "image"), rows)
+    spec = finished(run).spec.data
+    data = open_data(gallery or spec.source, root=root, allow_counts=gallery is not None or spec.allow_counts)
+    model = load(run, device=device, workers=workers)
+    model.add(data)
+    near = model.search(query, k, copies=False)
+    rows = [(str(n), f"{hit.similarity:.4f}", str(hit.label), hit.id) for n, hit in enumerate(near, 1)]
+    show_table(f"{query.name} among {len(data)} images", ("rank", "similarity", "class", "image"), rows)
     from similis.cli.train_pictures import SIDE, thumbnail, write_picture
     from similis.data.images import prepare
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
 
-    shown = near[: MOST_COLUMNS - 1]
+    shown, places = near[: MOST_COLUMNS - 1], {path: row for row, path in enumerate(data.values("path"))}
     tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
-    tiles += [Tile(thumbnail(opened.manifest, row), f"{alike:.3f}\n{names[row]}") for row, alike in shown]
+    tiles += [Tile(thumbnail(data, places[hit.id]), f"{hit.similarity:.3f}\n{hit.label}") for hit in shown]
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
     write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
     console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)

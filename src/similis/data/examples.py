@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
+from similis.data.items import open_item
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
@@ -101,7 +103,34 @@ class FeatureData:
         return raw
 
 
-Data = ImageData | FeatureData  # what can be loaded
+@dataclass(frozen=True, eq=False)
+class ItemData:
+    """Images from anywhere, as :func:`similis.data.items.open_item` gives them, for evaluation only."""
+
+    items: Sequence[Any]
+    preprocessing: Preprocessing
+    forkable: bool = True
+
+    @property
+    def labels(self) -> Tensor:
+        """Zeros: items have no class."""
+        return torch.zeros(len(self.items), dtype=torch.int64)
+
+    def fetch(self, request: Request) -> Tensor:
+        """Prepared and cropped images (B, S, S, 3), uint8."""
+        policy, wish = policy_of(request.policy), self.preprocessing
+        batch = np.empty((len(request.rows), wish.size, wish.size, 3), dtype=np.uint8)
+        for place, row in enumerate(request.rows.tolist()):
+            image = prepare(open_item(self.items[row]), resize=wish.resize, interpolation=wish.interpolation)
+            batch[place] = augment(image, policy, wish, ())
+        return torch.from_numpy(batch)
+
+    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
+        """Normalised images (B, 3, S, S), float32."""
+        return normalise(raw, self.preprocessing, channels_last=channels_last)
+
+
+Data = ImageData | FeatureData | ItemData  # what can be loaded
 
 
 def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:

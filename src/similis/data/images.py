@@ -90,7 +90,7 @@ MODES: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Interpolation = "bilinear") -> Pixels:
+def prepare(data: bytes | Any, *, resize: int, keep: float = 1.0, interpolation: Interpolation = "bilinear") -> Pixels:
     """Decode and resize an image, (H, W, 3), uint8.
 
     With ``keep`` 1 the short side becomes ``resize`` exactly; with a larger one only images whose short
@@ -99,7 +99,7 @@ def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Inter
     transparent images stand on white. Bytes that are no image, or a damaged one, are a DataError.
 
     Args:
-        data: the encoded image.
+        data: the encoded image, or an image of Pillow's.
         resize: short side in pixels.
         keep: see above.
         interpolation: filter of the resize.
@@ -112,10 +112,10 @@ def prepare(data: bytes, *, resize: int, keep: float = 1.0, interpolation: Inter
         raise DataError(f"the image cannot be decoded: {explain(error, data)}") from error
 
 
-def decode(data: bytes, *, resize: int, keep: float, interpolation: Interpolation) -> Pixels:
+def decode(data: bytes | Any, *, resize: int, keep: float, interpolation: Interpolation) -> Pixels:
     """What :func:`prepare` does, with the errors of Pillow."""
     pillow = import_extra("PIL.Image")
-    image = pillow.open(io.BytesIO(data))
+    image = pillow.open(io.BytesIO(data)) if isinstance(data, bytes) else data
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
     width, height = image.size
     if max(width, height) > _LONGEST * min(width, height):
@@ -144,10 +144,10 @@ def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int,
     return max(target, target * width // height), target
 
 
-def explain(error: Exception, data: bytes) -> str:
+def explain(error: Exception, data: bytes | Any) -> str:
     """Why bytes could not be decoded, in words."""
     pillow = import_extra("PIL.Image")
-    if not data:
+    if data == b"":
         return "the file is empty"
     if isinstance(error, import_extra("PIL").UnidentifiedImageError):
         return "it is not an image of a known format"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
 from similis.retrieval.search import NEVER, Members, hide, top
-from similis.retrieval.similarity import Gallery, similarities, tile_rows
+from similis.retrieval.similarity import GalleryRows, similarities, tile_rows
 from similis.values import Neighbors
 
 
@@ -29,7 +29,7 @@ class RankedTile(NamedTuple):
 
 def ranked_tiles(
     queries: Tensor,
-    gallery: Gallery,
+    gallery: GalleryRows,
     matches: Members,
     hidden: tuple[Members, ...],
     *,

@@ -17,7 +17,7 @@ SIMILARITIES = ("cosine", "dot")
 TILE = 2**24  # similarities held at once: 64 MB in float32
 
 
-class Gallery(NamedTuple):
+class GalleryRows(NamedTuple):
     """Comparable vectors (G, D); the rows that repeat an earlier row, and that earlier row (T,)."""
 
     vectors: Tensor
@@ -66,7 +66,7 @@ def check_dot_range(vectors: Tensor) -> Tensor:
     return vectors
 
 
-def as_gallery(vectors: Tensor) -> Gallery:
+def as_gallery(vectors: Tensor) -> GalleryRows:
     """Comparable vectors with a list of the rows that repeat an earlier row bit by bit.
 
     A matrix product may round equal columns differently, depending on where they stand. Then the order of
@@ -86,10 +86,10 @@ def as_gallery(vectors: Tensor) -> Gallery:
     original = rows[first]
     repeats = (original != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
     same = (vectors[repeats] == vectors[original[repeats]]).all(dim=1)
-    return Gallery(vectors, repeats[same], original[repeats][same])
+    return GalleryRows(vectors, repeats[same], original[repeats][same])
 
 
-def similarities(queries: Tensor, gallery: Gallery) -> Tensor:
+def similarities(queries: Tensor, gallery: GalleryRows) -> Tensor:
     """Inner products (q, G) of a tile of queries with the whole gallery; equal columns are bit-equal."""
     tile = queries @ gallery.vectors.T
     if len(gallery.repeats):

@@ -8,8 +8,9 @@ from typing import Any
 
 from similis.model.embedder import Embedder
 from similis.run.machine import Machine
-from similis.run.parts import build_model
+from similis.run.parts import build_network, normalises
 from similis.run.result import RunResult, read_result
+from similis.run.spec import ModelSpec
 from similis.training.folder import RunFolder
 from similis.training.tensors import load_model
 from similis.values import Preprocessing, UserError
@@ -43,16 +44,39 @@ def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder
         result: see :func:`finished`.
         machine: for the memory format.
     """
-    bare = result.spec.model_copy(update={"model": result.spec.model.model_copy(update={"weights": None})})
-    model = build_model(bare, machine or Machine())
-    load_model(model, RunFolder(result.folder).model, f"{result.address}/model")
-    model.backbone.preprocessing = preprocessing_of(result.facts)
+    file, contents = RunFolder(result.folder).model, f"{result.address}/model"
+    network, normalise = result.spec.model, normalises(result.spec)
+    look = result.facts["preprocessing"]
+    return read_network(file, contents, network, machine or Machine(), normalise=normalise, look=look)
+
+
+def read_network(
+    file: Path,
+    contents: str,
+    spec: ModelSpec,
+    machine: Machine,
+    *,
+    normalise: bool,
+    look: Mapping[str, Any] | None,
+) -> Embedder:
+    """An embedder with the weights of a file, in evaluation mode.
+
+    Args:
+        file: of the weights.
+        contents: what it says it holds.
+        spec: of the network; the weights that it began with are not read.
+        machine: device and memory format.
+        normalise: whether embeddings are unit vectors.
+        look: the preprocessing as plain values.
+    """
+    model = build_network(spec.model_copy(update={"weights": None}), machine, normalise=normalise, seed=0)
+    load_model(model, file, contents)
+    model.backbone.preprocessing = preprocessing_of(look)
     return model.eval()
 
 
-def preprocessing_of(facts: Mapping[str, Any]) -> Preprocessing | None:
+def preprocessing_of(given: Mapping[str, Any] | None) -> Preprocessing | None:
     """The preprocessing that a result states; JSON keeps lists where the value has tuples."""
-    given = facts["preprocessing"]
     if given is None:
         return None
     values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}

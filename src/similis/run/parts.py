@@ -25,7 +25,7 @@ from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
-from similis.run.spec import RunSpec
+from similis.run.spec import ModelSpec, RunSpec
 from similis.values import UserError
 
 
@@ -78,7 +78,16 @@ def open_source(spec: RunSpec, machine: Machine) -> Source:
 
 def build_model(spec: RunSpec, machine: Machine) -> Embedder:
     """The embedder; whether it normalises is the loss's declaration."""
-    m = spec.model
+    return build_network(spec.model, machine, normalise=normalises(spec), seed=spec.seed)
+
+
+def normalises(spec: RunSpec) -> bool:
+    """Whether embeddings are unit vectors, as the loss declares."""
+    return losses.get(spec.objective.loss).input != "raw"
+
+
+def build_network(m: ModelSpec, machine: Machine, *, normalise: bool, seed: int) -> Embedder:
+    """The embedder of a model's part of a specification, on the machine's device."""
     model = build_embedder(
         backbone=m.backbone,
         weights=m.weights,
@@ -86,8 +95,8 @@ def build_model(spec: RunSpec, machine: Machine) -> Embedder:
         dim=m.dim or 0,
         layer_norm=m.layer_norm,
         freeze_batch_norm=m.freeze_batch_norm,
-        normalise=losses.get(spec.objective.loss).input != "raw",
-        seed=spec.seed,
+        normalise=normalise,
+        seed=seed,
         image_size=m.image_size,
         options=m.options,
     )

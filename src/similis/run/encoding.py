@@ -1,0 +1,117 @@
+"""From items to vectors: any iterable of images through a network, in chunks, nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from similis.data.content import digest_of
+from similis.data.examples import FeatureData, ItemData
+from similis.data.items import is_item, item_digest, open_item
+from similis.data.loader import Loader
+from similis.data.manifest import Manifest
+from similis.model.embedder import Embedder
+from similis.retrieval.embed import embed
+from similis.retrieval.gallery import Gallery
+from similis.run.machine import Machine
+from similis.run.parts import images_for
+
+CHUNK = 256  # items that are open at once
+
+
+class Encoder:
+    """A network with its preprocessing, as a function of items.
+
+    A vector (D,) given to a network of images is an embedding already and stays as it is. A network of vectors takes
+    vectors (F,) as its items.
+    """
+
+    def __init__(self, embedder: Embedder, machine: Machine) -> None:
+        self.embedder = embedder.eval()
+        self.machine = machine
+
+    def is_one(self, items: Any) -> bool:
+        """Whether this is one item, and not a collection."""
+        return is_item(items) or is_vector(items)
+
+    def encode(self, items: Iterable[Any], batch_size: int, progress: Callable[[int], None] | None = None) -> Tensor:
+        """Embeddings (N, D) of items or of a data set."""
+        if isinstance(items, Manifest):
+            loader = images_for(self.embedder, items, self.machine, policies=("eval",))
+            return self._forward(loader, len(items), batch_size)
+        found, done = [torch.empty(0, self.embedder.dim)], 0
+        for chunk in chunks(items):
+            found.append(self._encode_opened([self.open(item) for item in chunk], batch_size))
+            done += len(chunk)
+            if progress is not None:
+                progress(done)
+        return torch.cat(found)
+
+    def open(self, item: Any) -> Any:
+        """An item as it is embedded: a vector, encoded bytes, or an image of Pillow's."""
+        if is_vector(item):
+            return torch.as_tensor(item, dtype=torch.float32)
+        return open_item(item)
+
+    def digest(self, opened: Any) -> str:
+        """A hash of what is embedded; none of an embedding, which nothing was made from."""
+        if isinstance(opened, Tensor):
+            return "" if self.embedder.preprocessing is not None else digest_of(opened.numpy().tobytes())
+        return item_digest(opened)
+
+    def look_up(self, items: Sequence[Any], gallery: Gallery, batch_size: int) -> tuple[Tensor, list[str]]:
+        """Vectors (n, D) and hashes of some items; those that the gallery knows are not embedded again."""
+        opened = [self.open(item) for item in items]
+        digests = [self.digest(item) for item in opened]
+        known = [gallery.known(digest) for digest in digests]
+        new = [place for place, vector in enumerate(known) if vector is None]
+        vectors = torch.empty(len(items), self.embedder.dim)
+        if new:
+            vectors[new] = self._encode_opened([opened[place] for place in new], batch_size)
+        for place, vector in enumerate(known):
+            if vector is not None:
+                vectors[place] = vector
+        return vectors, digests
+
+    def _encode_opened(self, opened: Sequence[Any], batch_size: int) -> Tensor:
+        """Embeddings of opened items: images and vectors may be mixed."""
+        look = self.embedder.preprocessing
+        if look is None:
+            features = torch.stack(list(opened))
+            loader = Loader(FeatureData(features, torch.zeros(len(features), dtype=torch.long)), device=self.where)
+            return self._forward(loader, len(opened), batch_size)
+        images = [place for place, item in enumerate(opened) if not isinstance(item, Tensor)]
+        vectors = torch.empty(len(opened), self.embedder.dim)
+        for place, item in enumerate(opened):
+            if isinstance(item, Tensor):
+                vectors[place] = item
+        if images:
+            data = ItemData([opened[place] for place in images], look)
+            loader = Loader(data, channels_last=self.machine.channels_last, device=self.where)
+            vectors[images] = self._forward(loader, len(images), batch_size)
+        return vectors
+
+    def _forward(self, loader: Loader, count: int, batch_size: int) -> Tensor:
+        return embed(self.embedder, loader.ordered(torch.arange(count), batch_size=batch_size), count=count).vectors
+
+    @property
+    def where(self) -> torch.device:
+        """The device that computes."""
+        return self.machine.chosen
+
+
+def is_vector(item: Any) -> bool:
+    """Whether an item is a vector (D,)."""
+    return isinstance(item, Tensor | np.ndarray) and item.ndim == 1
+
+
+def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Lists of at most ``CHUNK`` items, in order."""
+    left = iter(items)
+    while chunk := list(islice(left, CHUNK)):
+        yield chunk

@@ -1,0 +1,66 @@
+"""Where models come from: a finished run, a saved folder, or a published network as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from similis.run.finished import finished, trained_model
+from similis.run.machine import Machine
+from similis.run.model import Model
+from similis.run.model_folder import ABOUT, read_model_folder
+from similis.run.parts import build_network
+from similis.run.spec import ModelSpec
+
+
+def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
+    """The model of a finished run, or one that :meth:`Model.save` wrote.
+
+    Args:
+        path: the folder of a run (``runs/photos-1``), of runs with a single finished one, or of a saved model.
+        device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
+        workers: processes that read the images of a data set.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = pretrained("small_conv", weights=None, size=16).save(f"{folder}/model")
+        ...     load(place).dim
+        256
+    """
+    machine, folder = Machine(device=device, workers=workers), Path(path)
+    if (folder / ABOUT).exists():
+        embedder, spec, name, held = read_model_folder(folder, machine)
+        model = Model(embedder, spec, name=name, machine=machine)
+        model.gallery.add(held.vectors, held.entries)
+        return model
+    result = finished(folder)
+    embedder = trained_model(result, machine)
+    return Model(embedder, result.spec.model, name=result.address, machine=machine, folder=result.folder)
+
+
+def pretrained(
+    name: str,
+    *,
+    weights: str | Path | None = "pretrained",
+    size: int | None = None,
+    device: str = "auto",
+    workers: int = 0,
+) -> Model:
+    """A published network untouched: its own features, pooling and preprocessing, without a head.
+
+    It is what training has to beat, and often good enough.
+
+    Args:
+        name: any network of timm's, or one of ours (``googlenet``, ``bn_inception``, ``small_conv``).
+        weights: ``pretrained`` for the published ones, the path of a file, or None for random ones.
+        size: pixels of a side; None for the network's own.
+        device: that computes.
+        workers: processes that read the images of a data set.
+
+    Example:
+        >>> pretrained("test_vit", weights=None).dim
+        64
+    """
+    machine = Machine(device=device, workers=workers)
+    spec = ModelSpec(backbone=name, weights=None if weights is None else str(weights), dim=None, image_size=size)
+    return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)

@@ -1,0 +1,234 @@
+"""The model as one object: encode images, search, classify, enrol new classes, decide same or different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from similis.data.manifest import Manifest
+from similis.model.embedder import Embedder
+from similis.retrieval.classification import classify_vectors, unknown_threshold
+from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
+from similis.retrieval.similarity import to_comparable
+from similis.run.encoding import Encoder, chunks
+from similis.run.machine import Machine
+from similis.run.model_folder import save_model_folder
+from similis.run.spec import ModelSpec
+from similis.training.tensors import cached_tensors
+from similis.values import Preprocessing, UserError
+
+BATCH = 32
+
+
+class Hit(NamedTuple):
+    """An answer of a search: id and label of an image of the gallery, and its cosine similarity to the query."""
+
+    id: str
+    label: str | None
+    similarity: float
+
+
+class Answer(NamedTuple):
+    """A classification: the label, None for unknown, and the similarity of the nearest image that voted for it."""
+
+    label: str | None
+    similarity: float
+
+
+class Model:
+    """A network with its preprocessing, and a gallery of images that it answers from.
+
+    Items are paths, encoded bytes, images of Pillow's, arrays (H, W, 3), tensors (3, H, W), or ready embeddings (D,).
+    A method takes one item, or an iterable of them, and answers with one result, or a list. All methods may be called
+    from several threads.
+
+    You get one by :func:`similis.load` or :func:`similis.pretrained`.
+
+    Attributes:
+        name: of the run or the network.
+        embedder: the network, a torch module from images (B, 3, S, S) to vectors (B, D).
+        spec: how the network is built.
+        gallery: what :meth:`search` and :meth:`classify` look through.
+        folder: of the run, where embeddings of data sets are kept; None for a model without one.
+
+    Example:
+        >>> import numpy as np
+        >>> from similis.run.load import pretrained
+        >>> model = pretrained("small_conv", weights=None, size=16)
+        >>> black, white = np.zeros((20, 30, 3), np.uint8), np.full((20, 30, 3), 255, np.uint8)
+        >>> model.enrol([black], "night")
+        >>> model.enrol([white], "day")
+        >>> model.classify(white, unknown=None).label
+        'day'
+    """
+
+    def __init__(
+        self, embedder: Embedder, spec: ModelSpec, *, name: str, machine: Machine, folder: Path | None = None
+    ) -> None:
+        self.name = name
+        self.embedder = embedder
+        self.spec = spec
+        self.folder = folder
+        self.gallery = Gallery(embedder.dim)
+        self._encoder = Encoder(embedder, machine)
+        self._lock = RLock()
+        self._limits: dict[float, tuple[int, float]] = {}  # share of strangers -> version of the gallery, threshold
+
+    @property
+    def dim(self) -> int:
+        """D, the length of an embedding."""
+        return self.embedder.dim
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What is done to an image before the network sees it; None for a network of vectors."""
+        return self.embedder.preprocessing
+
+    def encode(self, items: Any, *, batch_size: int = BATCH, progress: Callable[[int], None] | None = None) -> Tensor:
+        """Embeddings on the host: (D,) of one item, (N, D) of several or of a data set of :func:`similis.open_data`.
+
+        Args:
+            items: read as they are needed, so that a generator of a million paths is fine.
+            batch_size: images in one forward.
+            progress: called with the number of items done.
+        """
+        one = self._encoder.is_one(items)
+        found = self._encoder.encode([items] if one else items, batch_size, progress)
+        return found[0] if one else found
+
+    def similarity(self, a: Any, b: Any) -> Tensor:
+        """Cosine similarities (N, M) of items a and items b; one item on either side leaves that axis out."""
+        found = self._vectors(a) @ self._vectors(b).T
+        found = found[0] if self._encoder.is_one(a) else found
+        return found[..., 0] if self._encoder.is_one(b) else found
+
+    def add(self, items: Any, labels: Sequence[str] | str | None = None, ids: Sequence[str] | None = None) -> None:
+        """Put items into the gallery; what it knows by its contents is not embedded again.
+
+        Args:
+            items: one item, several, or a data set, whose class names are labels and whose paths are ids then.
+            labels: a label for each item, or one for all; None for items without labels.
+            ids: an id for each item; None for the path, or else a hash of the contents. A known id is replaced.
+        """
+        if isinstance(items, Manifest):
+            self.gallery.add(self._embed_data(items), entries_of(items))
+            return
+        given = [items] if self._encoder.is_one(items) else list(items)
+        names = [labels] * len(given) if labels is None or isinstance(labels, str) else list(labels)
+        called = [None] * len(given) if ids is None else list(ids)
+        if not len(names) == len(called) == len(given):
+            raise UserError(
+                f"{len(given)} items, {len(names)} labels and {len(called)} ids given; give one for each item"
+            )
+        for chunk in chunks(zip(given, names, called, strict=True)):
+            vectors, digests = self._encoder.look_up([item for item, _, _ in chunk], self.gallery, BATCH)
+            entries = [
+                Entry(str(own) if own is not None else default_id(item, digest), label, digest)
+                for (item, label, own), digest in zip(chunk, digests, strict=True)
+            ]
+            self.gallery.add(vectors, entries)
+
+    def remove(self, ids: Sequence[str] | str) -> None:
+        """Take ids out of the gallery."""
+        self.gallery.remove([ids] if isinstance(ids, str) else list(ids))
+
+    def enrol(self, items: Any, label: str) -> None:
+        """Make a class known by some images of it, without training; call it again with more images at any time."""
+        self.add(items, labels=label)
+
+    def forget(self, label: str) -> None:
+        """Take all images of a class out of the gallery."""
+        ids = [entry.id for entry in self.gallery.contents().entries if entry.label == label]
+        if not ids:
+            raise UserError(f"no image of the gallery has the label {label!r}; it holds {len(self.gallery)} images")
+        self.gallery.remove(ids)
+
+    def search(self, query: Any, k: int = 10, *, copies: bool = True) -> Any:
+        """The k images of the gallery most like the query, best first: a list of hits; for several, a list of lists.
+
+        Args:
+            query: one item, or several.
+            k: how many; a smaller gallery gives fewer.
+            copies: whether images with the very contents of the query are among them.
+        """
+        held, one = self.gallery.contents(), self._encoder.is_one(query)
+        if not len(held.vectors):
+            raise UserError("the gallery is empty; add images first: model.add(images)")
+        vectors, digests = self._encoder.look_up([query] if one else list(query), self.gallery, BATCH)
+        near = search_gallery(held, vectors, k, None if copies else digests)
+        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+        return found[0] if one else found
+
+    def classify(self, items: Any, k: int = 5, *, unknown: float | None = 0.05) -> Any:
+        """The class that most of the k nearest labelled images have: an :class:`Answer`, or a list of them.
+
+        Args:
+            items: one item, or several.
+            k: images that vote.
+            unknown: chance that an image of a class outside the gallery is given a label, as estimated within the
+                gallery; what is less like the gallery than this allows is unknown. None always names a class.
+        """
+        held = self.gallery.contents()
+        vectors, labels, names = held.labelled()
+        if not names:
+            raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
+        limit = None if unknown is None else self._limit(held.version, vectors, labels, unknown)
+        found = classify_vectors(self._vectors(items), vectors, labels, k=k, threshold=limit)
+        answers = [
+            Answer(names[label] if label >= 0 else None, score)
+            for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
+        ]
+        return answers[0] if self._encoder.is_one(items) else answers
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""
+        return save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
+
+    def _limit(self, version: int, vectors: Tensor, labels: Tensor, share: float) -> float:
+        """The threshold for unknown, computed again only when the gallery has changed."""
+        with self._lock:
+            kept = self._limits.get(share)
+            if kept is None or kept[0] != version:
+                kept = self._limits[share] = (version, unknown_threshold(vectors, labels, share))
+        return kept[1]
+
+    def _vectors(self, items: Any) -> Tensor:
+        """Comparable embeddings (N, D), also of one item."""
+        given = [items] if self._encoder.is_one(items) else list(items)
+        return to_comparable(torch.cat([self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]))
+
+    def _embed_data(self, data: Manifest) -> Tensor:
+        """Embeddings of a data set, read from the run's folder if they are there."""
+        if self.folder is None:
+            return self.encode(data)
+        key = data.fingerprint()
+        path = self.folder / "galleries" / f"{key[:24]}.safetensors"
+        metadata = {"format": "similis-gallery-1", "contents": f"{self.name}/{key}"}
+        return cached_tensors(path, lambda: {"vectors": self.encode(data)}, metadata)["vectors"]
+
+
+def entries_of(data: Manifest) -> list[Entry]:
+    """The images of a data set as entries: path, class name, hash."""
+    digests = data.values("content") if data.has("content") else [""] * len(data)
+    paths = data.values("path") if data.has("path") else [str(row) for row in data.values("id")]
+    return [Entry(*row) for row in zip(paths, data.values("class_name"), digests, strict=True)]
+
+
+def default_id(item: Any, digest: str) -> str:
+    """What an item is called if nobody says: its path, or a part of its hash."""
+    if isinstance(item, str | Path):
+        return str(item)
+    if not digest:
+        raise UserError("an embedding has no name of its own; give ids")
+    return digest[:16]
+
+
+def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
+    """One row of a search as hits."""
+    pairs = [(held.entries[row], value) for row, value in zip(rows, similarity, strict=True) if row >= 0]
+    return [Hit(entry.id, entry.label, value) for entry, value in pairs]
