@@ -29,7 +29,7 @@ def photos(tmp_path, monkeypatch):
 
 
 def run_folder(path):
-    (folder,) = (p for p in (path / "runs").iterdir() if p.is_dir())
+    (folder,) = (p for p in (path / "runs").glob("[!.]*") if p.is_dir())
     return folder
 
 
@@ -61,7 +61,7 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
     words = ["train", "run.yaml", "--set", "objective.margin_cos=0.2", "--epochs", "1", "--seed", "5", "--no-pictures"]
     assert ended([*words, "--protocol", "default", "--runs", "kept"]) == 0
     out = capsys.readouterr().out
-    (folder,) = (tmp_path / "kept").iterdir()
+    (folder,) = (tmp_path / "kept").glob("[!.]*")
     spec = json.loads((folder / "spec.json").read_text())
     assert spec["objective"]["options"] == {"margin_cos": 0.2}
     assert (spec["training"]["epochs"], spec["seed"], spec["training"]["lr"]) == (1, 5, 0.001)

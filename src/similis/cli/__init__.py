@@ -28,6 +28,7 @@ VERBS = {
     "data pack": "data:pack",
     "data words": "data:words",
     "train": "train:train",
+    "evaluate": "evaluate:evaluate",
     "search": "search:search",
     "spec schema": "spec:schema",
     "spec example": "spec:example",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -126,6 +127,10 @@ def report(result: RunResult) -> None:
     from similis.cli.screen import console, show_table
 
     show_table(result.spec.objective.loss, ("what", "value"), lines(result))
+    if result.before:
+        from similis.run.untouched import training_verdict
+
+        console().print(training_verdict(result.before), markup=False, soft_wrap=True)
     console().print(f"run folder  {result.folder}", markup=False, soft_wrap=True)
 
 
@@ -151,7 +156,17 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
     ]
     stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
     stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
-    return [*stated, ("test MAP@R", percent(result.test["map@r"]))] if result.test else stated
+    if not result.test:
+        return stated
+    stated.append(("test MAP@R", percent(result.test["map@r"])))
+    return stated + [before_line(row) for row in result.before]
+
+
+def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The untouched network on the same test images."""
+    where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
+    name = "untouched" if row["pretrained"] else "untrained"
+    return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
 
 
 def batch_words(spec: RunSpec) -> str:

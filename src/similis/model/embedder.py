@@ -76,6 +76,12 @@ class Embedder(nn.Module):
 
     def embed_features(self, features: Tensor) -> Tensor:
         """Everything behind the backbone: a map (B, F, h, w), or pooled vectors (B, F) -> (B, D)."""
+        vectors = self.project(features)
+        # A cosine of half precision has three digits; neighbours are closer than that.
+        return unit(vectors) if self.normalise else widen(vectors)
+
+    def project(self, features: Tensor) -> Tensor:
+        """Pooling, layer norm and head, before any normalisation: (B, F, h, w) or (B, F) -> (B, D)."""
         features = self.pool(features)
         if features.ndim != 2 or features.shape[1] != self.backbone.features:
             raise UserError(
@@ -83,9 +89,7 @@ class Embedder(nn.Module):
                 f"or a map (B, {self.backbone.features}, h, w)"
             )
         vectors = features if self.norm is None else self.norm(features)
-        vectors = vectors if self.head is None else self.head(vectors)
-        # A cosine of half precision has three digits; neighbours are closer than that.
-        return unit(vectors) if self.normalise else widen(vectors)
+        return vectors if self.head is None else self.head(vectors)
 
     def pool(self, features: Tensor) -> Tensor:
         """The backbone's output (B, F, h, w) to vectors (B, F); what is a vector already stays."""

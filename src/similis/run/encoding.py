@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from similis.data.content import digest_of
-from similis.data.examples import FeatureData, ItemData
+from similis.data.examples import FeatureData, ItemData, Request
 from similis.data.items import is_item, item_digest, open_item
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
@@ -20,6 +20,7 @@ from similis.retrieval.embed import embed
 from similis.retrieval.gallery import Gallery
 from similis.run.machine import Machine
 from similis.run.parts import images_for
+from similis.values import UserError
 
 CHUNK = 256  # items that are open at once
 
@@ -63,6 +64,15 @@ class Encoder:
         if isinstance(opened, Tensor):
             return "" if self.embedder.preprocessing is not None else digest_of(opened.numpy().tobytes())
         return item_digest(opened)
+
+    def prepare(self, items: Sequence[Any]) -> tuple[Any, Tensor]:
+        """Pixels (n, S, S, 3) as the network sees them, and the same normalised, (n, 3, S, S), on its device."""
+        look = self.embedder.preprocessing
+        if look is None:
+            raise UserError("this model takes vectors, which have no places; give it a network of images")
+        data = ItemData([self.open(item) for item in items], look)
+        raw = data.fetch(Request(torch.arange(len(items)), "eval", 0, 0))
+        return raw.numpy(), data.finish(raw, channels_last=self.machine.channels_last).to(self.where)
 
     def look_up(self, items: Sequence[Any], gallery: Gallery, batch_size: int) -> tuple[Tensor, list[str]]:
         """Vectors (n, D) and hashes of some items; those that the gallery knows are not embedded again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -9,13 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from similis.data.loader import Loader
+from similis.data.manifest import Manifest
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
+from similis.retrieval.intervals import mean_interval
+from similis.run.model import Model
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
-from similis.values import Embedded
+from similis.values import Embedded, UserError
 
 
 def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
@@ -34,6 +38,13 @@ def on_device(found: Embedded, loader: Loader) -> Embedded:
     return found._replace(vectors=found.vectors.to(loader.device))
 
 
+def judge_of(found: Embedded, manifest: Manifest) -> Callable[..., Evaluation]:
+    """How embeddings of these rows are evaluated: with the roles and groups that the data set states."""
+    roles = {role: torch.isin(found.ids, manifest.rows_of(role, found.ids)) for role in ("query", "gallery")}
+    groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
+    return partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
+
+
 def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
     """Open the test split for the finished model, note the opening, keep every query's score."""
     rows = source.split.test
@@ -41,10 +52,7 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
         return None
     folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
     found = evaluate_rows(parts.trained, parts.loader, rows, spec)
-    manifest = source.manifest
-    roles = {role: torch.isin(found.ids, manifest.rows_of(role, rows)) for role in ("query", "gallery")}
-    groups = manifest.numbers("group")[found.ids] if manifest.has("group") else None
-    judge = partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
+    judge = judge_of(found, source.manifest)
     there = on_device(found, parts.loader)
     result = judge(there, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
     leading = {size: there._replace(vectors=there.vectors[:, :size]) for size in spec.evaluation.sizes}
@@ -58,3 +66,28 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
         metadata = {"format": f"similis-{name}-1", "contents": f"{folder.address}/{name}"}
         save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
     return result
+
+
+def evaluated_rows(manifest: Manifest, part: str = "") -> tuple[Tensor, str]:
+    """Which rows of a data set are measured, and what they are in words.
+
+    Args:
+        manifest: the data set.
+        part: ``test``, ``all``, or nothing: the test classes where the data set states them.
+    """
+    stated = manifest.has("split")
+    if part not in ("", "test", "all") or (part == "test" and not stated):
+        raise UserError(f"part {part!r} given; {manifest.name!r} has all{' and test' if stated else ' only'}")
+    everything = torch.arange(len(manifest))
+    test = torch.tensor([name == "test" for name in manifest.parts])
+    rows, words = (everything[test], "test classes") if stated and part != "all" else (everything, "all classes")
+    return rows, f"{len(rows):,} images of {len(manifest.classes(rows)):,} {words}"
+
+
+def evaluate_model(model: Model, manifest: Manifest, rows: Tensor) -> dict[str, float]:
+    """Means of a model on these rows, with ``low`` and ``high`` of R@1 over classes."""
+    part = manifest.select(rows)
+    found = Embedded(model.encode(part), part.labels, rows)
+    result = judge_of(found, manifest)(found, ks=(1, 8), collapse_checks=False)
+    span = mean_interval(result.per_query["recall@1"], found.labels[result.queries])
+    return {**result.means, "low": span.low, "high": span.high}

@@ -22,7 +22,7 @@ from similis.training.tensors import cached_tensors
 
 def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSpec, machine: Machine) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""
-    key = feature_key(model, source, spec)
+    key = feature_key(model, source, spec, pooling=spec.model.pooled_by)
 
     def compute() -> dict[str, Tensor]:
         rows = torch.arange(len(source.manifest))
@@ -38,16 +38,17 @@ def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSp
     return found["features"]
 
 
-def feature_key(model: Embedder, source: Source, spec: RunSpec) -> str:
-    """Hash of data, network with its source, weights, pooling, preprocessing and the version of the numbers."""
+def feature_key(model: Embedder, source: Source, spec: RunSpec, *, pooling: str, rows: Tensor | None = None) -> str:
+    """Hash of data (all, or these rows), network with its source, weights, pooling, preprocessing and numerics."""
     parts = {
         "data": source.manifest.fingerprint(),
         "backbone": spec.model.backbone,
         "options": spec.model.options,
         "weights": model.weights_hash or f"seed {spec.seed}",
-        "pooling": spec.model.pooled_by,
+        "pooling": pooling,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
         "source": source_of_backbone(spec),
         "numerics": NUMERICS,
+        "rows": None if rows is None else rows.tolist(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

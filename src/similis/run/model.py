@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
+from similis.figures.explanation import draw_explanation
 from similis.model.embedder import Embedder
+from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
 from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
 from similis.retrieval.similarity import to_comparable
@@ -38,6 +40,14 @@ class Answer(NamedTuple):
 
     label: str | None
     similarity: float
+
+
+class Explanation(NamedTuple):
+    """Why two images are alike: their similarity, the part (2, h, w) of each place in it, and a matplotlib figure."""
+
+    similarity: float
+    parts: Tensor
+    picture: Any
 
 
 class Model:
@@ -184,6 +194,14 @@ class Model:
             for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
         ]
         return answers[0] if self._encoder.is_one(items) else answers
+
+    def explain(self, a: Any, b: Any) -> Explanation:
+        """How alike two images are, and which of their places make them so; needs matplotlib for the picture."""
+        pixels, images = self._encoder.prepare([a, b])
+        similarity, parts = similarity_maps(self.embedder, images)
+        names = (str(a) if isinstance(a, str | Path) else "a", str(b) if isinstance(b, str | Path) else "b")
+        title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
+        return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
 
     def save(self, path: str | Path) -> Path:
         """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""

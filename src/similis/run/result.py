@@ -34,6 +34,7 @@ class RunResult:
         whole: clustering and collapse figures on the test classes.
         excluded: test queries without any match, in no mean.
         facts: data and split fingerprints, weights hash, versions of numbers and code, preprocessing.
+        before: the untouched network on the same test images, see :mod:`similis.run.untouched`.
         cost: seconds of offline mining, where the run mines; like every time, it differs from call to call.
     """
 
@@ -49,6 +50,7 @@ class RunResult:
     whole: Mapping[str, float]
     excluded: int
     facts: Mapping[str, Any]
+    before: tuple[Mapping[str, Any], ...] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
 
     def scores(self) -> dict[str, Tensor]:
@@ -85,6 +87,7 @@ def read_result(folder: RunFolder, address: str | None = None) -> RunResult | No
     try:
         values["spec"] = parse_spec(values["spec"])
         values["history"] = tuple(values["history"])
+        values["before"] = tuple(values.get("before", ()))
         result = RunResult(folder=folder.path, **values)
     except (KeyError, TypeError, UserError) as error:
         raise damage_error(folder.result, f"not a result of this version: {error}") from error

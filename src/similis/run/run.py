@@ -31,6 +31,7 @@ from similis.run.result import RunResult, read_result
 from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage, choose_share, load_chosen, run_stage
+from similis.run.untouched import measure_untouched
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
@@ -174,6 +175,7 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         test={} if test is None else dict(test.means),
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
+        before=() if test is None or not spec.evaluation.untouched else measure_untouched(spec, machine, source, test),
         facts=collect_facts(parts.model, source, machine) | ({"share": chosen.share} if start else {}),
         cost={"mining_seconds": round(mining, 3)} if resolve_sampler(spec) == "mined" else {},
     )

@@ -171,6 +171,9 @@ class EvaluationSpec(Part):
     sizes: tuple[int, ...] = Field(default=(), description="R@1 of so many leading coordinates too")
     clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too")
     test: bool = Field(default=True, description="open the test split for the finished, selected model")
+    untouched: bool = Field(
+        default=True, description="measure the network as it was before training too, on the same test images"
+    )
     batch_size: int = Field(default=100, ge=1)
 
 

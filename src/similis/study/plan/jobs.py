@@ -51,7 +51,7 @@ def trial_spec(plan: Plan, contestant: Contestant, settings: Settings, fold: int
     """The specification of one trial: the first arena, short, without refit, the test split locked."""
     values = base_values(plan.arena_terms(plan.arenas[0]), contestant, settings)
     values["training"] |= {"epochs": plan.search.epochs, "refit": False, "patience": None}
-    values["evaluation"]["test"] = False
+    values["evaluation"] |= {"test": False, "untouched": False}
     values["data"]["fold"] = fold
     return parse_spec(values | {"seed": plan.search.seed})
 
@@ -63,7 +63,7 @@ def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
     if length.epochs is not None:
         values["training"]["epochs"] = length.epochs
     values["training"]["patience"] = length.patience
-    values["evaluation"]["test"] = True
+    values["evaluation"] |= {"test": True, "untouched": False}
     values["data"]["fold"] = job.fold
     return parse_spec(values | {"seed": job.seed})
 

@@ -1,0 +1,141 @@
+"""Does training help? ``python -m benchmarks.fine_tuning [--only ROW] [--json FILE]``.
+
+Recipes of fine-tuning against the untouched network of the same resolution, on the test classes of CARS196, Grocery and
+CUB-200-2011. All recipes of a data set have the same training classes; a fifth of these validates and chooses the epoch
+and, where a recipe interpolates, the share. Differences are paired by query, their intervals resample classes.
+``SIMILIS_DATA`` names the folder of photos and weights. Runs are kept below ``runs/fine-tuning`` and go on where they
+were stopped; the committed record is ``results/fine-tuning.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.photos import weights
+from benchmarks.rounds import arguments, print_table, write_json
+from similis.retrieval.intervals import mean_interval
+from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
+from similis.run.finished import trained_model
+from similis.run.machine import Machine
+from similis.run.parts import build_loader, build_model, open_source
+from similis.run.result import RunResult
+from similis.run.run import run
+from similis.run.spec import parse_spec
+from similis.run.untouched import COMPARED, embed_test, untouched_networks
+from similis.training.optimisers import interpolate
+
+DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
+SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+RECIPES: dict[str, dict[str, Any]] = {
+    "head only": {"model": {"dim": 512, "trains": "head"}, "training": {"epochs": 20, "batch_size": 60}},
+    "whole network, new head": {"model": {"dim": 512}, "training": {"epochs": 3, "batch_size": 60}},
+    "whole network": {"training": {"epochs": 3, "batch_size": 60, "lr": 1e-4}},
+    "layer-wise": {"training": {"epochs": 3, "batch_size": 60, "lr": 3e-4, "layer_decay": 0.8}},
+}
+INTERPOLATED = {"whole network": "interpolated"}  # recipe -> the row that goes back towards its start
+
+
+def spec_of(data: str, recipe: str, seed: int) -> Any:
+    """The specification of one row."""
+    size, resize = DATA[data]
+    model = {"weights": weights(), "image_size": size, "resize": resize, "dim": None} | RECIPES[recipe].get("model", {})
+    return parse_spec(
+        {
+            "data": {"source": data, "allow_counts": True, "validation_share": 0.2},
+            "model": model,
+            "training": {"refit": False, **RECIPES[recipe]["training"]},
+            "evaluation": {"ks": [1], "untouched": False},
+            "seed": seed,
+        }
+    )
+
+
+def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, dict[str, Any]]:
+    """One training, as one row, or as two where its weights are also interpolated."""
+    spec = spec_of(data, recipe, seed)
+    result = run(spec, machine)
+    source = open_source(spec, machine)
+    untouched = {}
+    for network in untouched_networks(spec, machine):
+        found = embed_test(network, spec, machine, source)
+        pixels = network.preprocessing.size if network.preprocessing else 0
+        untouched[pixels] = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
+    rows = {recipe: compared(result.scores(), untouched, result, 1.0)}
+    if recipe in INTERPOLATED:
+        share, scores = best_share(result, machine)
+        rows[INTERPOLATED[recipe]] = compared(scores, untouched, result, share)
+    return rows
+
+
+def best_share(result: RunResult, machine: Machine) -> tuple[float, Mapping[str, Any]]:
+    """The share that validation chooses between start and end, and the test scores there."""
+    spec = result.spec
+    source = open_source(spec, machine)
+    start = build_model(spec, machine).state_dict()
+    values = {}
+    for share in SHARES:
+        model = trained_model(result, machine)
+        interpolate(model, start, share)
+        loader = build_loader(model, source, spec, machine)
+        judge = partial(validation_recall, rows=source.split.validation, spec=spec, loader=loader)
+        values[share] = judge(model)
+    best = max(values, key=lambda share: (values[share], -share))
+    model = trained_model(result, machine)
+    interpolate(model, start, best)
+    found = evaluate_rows(model, build_loader(model, source, spec, machine), source.split.test, spec)
+    return best, judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).per_query
+
+
+def compared(
+    scores: Mapping[str, Any], untouched: Mapping[int, Any], result: RunResult, share: float
+) -> dict[str, Any]:
+    """Means, and the difference to the untouched network at each resolution with its interval."""
+    labels = result.scores()["labels"]
+    row: dict[str, Any] = {"epochs": result.epochs, "share": share, "address": result.address}
+    for name in COMPARED:
+        row[name] = float(scores[name].nanmean())
+        for pixels, before in untouched.items():
+            gain = mean_interval(scores[name] - before.per_query[name], labels)
+            row[f"untouched {name} {pixels}"] = before.means[name]
+            row[f"gain {name} {pixels}"] = list(gain)
+    return row
+
+
+def known_rows(path: Path | None) -> dict[str, Any]:
+    """The rows of an earlier call, for the record grows from call to call."""
+    return dict(json.loads(path.read_text())["figures"]) if path is not None and path.exists() else {}
+
+
+def main() -> None:
+    """Run what is asked for, write the record row by row, print the table."""
+    jobs = {
+        f"{data} {recipe} {seed}": (data, recipe, seed)
+        for seed in range(max(SEEDS.values()))
+        for data in DATA
+        for recipe in RECIPES
+        if seed < SEEDS[data]
+    }
+    asked = arguments(__doc__ or "", list(jobs))
+    machine, found = Machine(root=Path("runs/fine-tuning"), device="cpu"), known_rows(asked.json)
+    for name in [asked.only] if asked.only else jobs:
+        data, recipe, seed = jobs[name]
+        found |= {f"{data} {row} {seed}": made for row, made in rows_of(data, recipe, seed, machine).items()}
+        write_json(asked.json, "python -m benchmarks.fine_tuning", found)
+    columns = ("row", "R@1 %", "gain", "low", "high", "MAP@R %", "gain", "low", "high", "share")
+    print_table("against the untouched network of the same resolution", columns, [line(*row) for row in found.items()])
+
+
+def line(name: str, row: Mapping[str, Any]) -> tuple[object, ...]:
+    """One row of the table, in per cent."""
+    pixels = DATA[name.split(" ")[0]][0]
+    numbers = [100 * part for metric in COMPARED for part in (row[metric], *row[f"gain {metric} {pixels}"])]
+    return (name, *numbers, row["share"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""``similis evaluate DATA --model NAME|RUN``: how well any model finds the images of one class, on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from similis.run.model import Model
+
+
+def evaluate(
+    *,
+    data: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a known name.")],
+    model: Annotated[
+        list[str], typer.Option(help="A run's folder, a saved model, or a network's name; may be given often.")
+    ],
+    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
+    size: Annotated[
+        list[int] | None, typer.Option(help="Pixels of a side, for a network by name; may be given often. [its own]")
+    ] = None,
+    part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
+    allow_counts: Annotated[
+        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
+    ] = False,
+    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+) -> None:
+    """Measure models on the same images: an untouched network by its name, or what you have trained."""
+    from similis.cli.screen import show_table
+    from similis.data.open_data import open_data
+    from similis.run.evaluation import evaluate_model, evaluated_rows
+    from similis.run.load import load, pretrained
+
+    opened = open_data(data, root=root, allow_counts=allow_counts)
+    rows, words = evaluated_rows(opened, part)
+    file = None if weights == "none" else weights
+    sizes: list[int | None] = [*size] if size else [None]
+    models = [
+        load(name, device=device, workers=workers)
+        if Path(name).is_dir()
+        else pretrained(name, weights=file, size=pixels, device=device, workers=workers)
+        for name in model
+        for pixels in (sizes[:1] if Path(name).is_dir() else sizes)
+    ]
+    table = [model_row(each, evaluate_model(each, opened, rows)) for each in models]
+    heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
+    show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
+
+
+def model_row(model: Model, found: Mapping[str, float]) -> tuple[str, ...]:
+    """Name, resolution, embedding size and numbers of a model."""
+    name = model.name if model.folder is None else model.folder.name
+    pixels = "vectors" if model.preprocessing is None else str(model.preprocessing.size)
+    shown = ("recall@1", "low", "high", "recall@8", "map@r")
+    return (name, pixels, str(model.dim), *(f"{100 * found[key]:.2f}" for key in shown))

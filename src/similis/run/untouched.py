@@ -1,0 +1,112 @@
+"""Before and after: the network as it was before training, on the test images of a run, and whether training helped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from similis.model.embedder import Embedder
+from similis.retrieval.embed import embed
+from similis.retrieval.evaluate import Evaluation
+from similis.retrieval.intervals import mean_interval
+from similis.run.evaluation import judge_of
+from similis.run.features import feature_key
+from similis.run.machine import Machine
+from similis.run.parts import Source, build_network, images_for
+from similis.run.spec import ModelSpec, RunSpec
+from similis.training.tensors import cached_tensors
+from similis.values import Embedded
+
+COMPARED = ("recall@1", "map@r")
+CACHE = ".untouched"  # below the folder of all runs
+
+
+def measure_untouched(
+    spec: RunSpec, machine: Machine, source: Source, trained: Evaluation
+) -> tuple[dict[str, Any], ...]:
+    """The untouched network at its own resolution and at the run's, each with what training has gained over it.
+
+    Args:
+        spec: of the run.
+        machine: embeddings are kept below its root, and shared by all runs on the same images.
+        source: the data with its split.
+        trained: the finished model on the test images.
+
+    Returns:
+        For each resolution: ``pixels`` of a side (None for vectors), ``weights``, the means of R@1 and MAP@R, and
+        ``gain``: metric -> difference of the means, lower and upper end of its interval over classes.
+    """
+    rows: list[dict[str, Any]] = []
+    for model in untouched_networks(spec, machine):
+        found = embed_test(model, spec, machine, source)
+        before = judge_of(found, source.manifest)(
+            found._replace(vectors=found.vectors.to(machine.chosen)), ks=(1,), collapse_checks=False
+        )
+        labels = found.labels[before.queries]
+        gain = {
+            name: mean_interval(trained.per_query[name] - before.per_query[name], labels)
+            for name in COMPARED
+            if len(torch.unique(labels)) > 1
+        }
+        look = model.preprocessing
+        rows.append(
+            {
+                "pixels": None if look is None else look.size,
+                "pretrained": spec.model.weights is not None,
+                **{name: before.means[name] for name in COMPARED},
+                "gain": {name: list(interval) for name, interval in gain.items()},
+            }
+        )
+    return tuple(rows)
+
+
+def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
+    """The network without a head, at its own resolution, and at the run's if that is another."""
+    m = spec.model
+    own = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
+    as_run = own.model_copy(update={"image_size": m.image_size, "resize": m.resize})
+    networks = [build_network(way, machine, normalise=True, seed=spec.seed).eval() for way in (own, as_run)]
+    return networks if networks[0].preprocessing != networks[1].preprocessing else networks[:1]
+
+
+def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source) -> Embedded:
+    """Embeddings of the test images by an untouched network, read from the cache if they are there."""
+    rows = source.split.test
+    key = feature_key(model, source, spec, pooling="own", rows=rows)
+
+    def compute() -> dict[str, torch.Tensor]:
+        loader = images_for(model, source.manifest, machine, policies=("eval",))
+        batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
+        return embed(model, batches, count=len(rows))._asdict()
+
+    path = machine.root / CACHE / f"{key}.safetensors"
+    return Embedded(**cached_tensors(path, compute, {"format": "similis-untouched-1", "contents": key}))
+
+
+def best_before(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The better one of the untouched networks: what can be had without training."""
+    return max(before, key=lambda row: row["recall@1"])
+
+
+def training_verdict(before: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence that says whether training helped, against the better untouched network.
+
+    Example:
+        >>> row = {"pixels": 224, "pretrained": True, "recall@1": 0.5, "gain": {"recall@1": [0.1, 0.05, 0.15]}}
+        >>> training_verdict([row])
+        'Training helped: R@1 +10.0 points (95 % interval +5.0 to +15.0) over the untouched network at 224 pixels.'
+    """
+    row = best_before(before)
+    name = "the untouched network" if row["pretrained"] else "the untrained network"
+    name += "" if row["pixels"] is None else f" at {row['pixels']} pixels"
+    if not row["gain"]:
+        return f"Whether training helped over {name} cannot be said: the test images have a single class."
+    value, low, high = (100 * part for part in row["gain"]["recall@1"])
+    span = f"R@1 {value:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+    if low > 0:
+        return f"Training helped: {span} over {name}."
+    if high < 0:
+        return f"Training hurt: {span} against {name}; use similis.pretrained, or train with a smaller lr."
+    return f"No significant difference: {span} against {name}."
