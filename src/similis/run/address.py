@@ -70,6 +70,8 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
     for (part, key), name in places.items():
         if Path(name).is_absolute():
             values[part][key] = ""
+    if not spec.training.compile:  # runs that were made before there was a choice keep their address
+        del values["training"]["compile"]
     return values
 
 
