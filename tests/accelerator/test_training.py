@@ -11,7 +11,7 @@ from torch import nn
 from similis.registry import losses
 from similis.training.data_parallel import sum_of_squares
 from similis.training.gradient_cache import cached_backward
-from similis.training.optimisers import MovingAverage
+from similis.training.optimisers import MovingAverage, Rates, build_optimiser, parameter_groups
 from similis.training.randomness import use_seed
 from tests.accelerator.emulator import NAME
 from tests.accelerator.equality import assert_same, batch, make
@@ -61,3 +61,20 @@ def test_moving_average(device):
         average.update(model)
         found.append(average.state_dict())
     assert_same(found[1], found[0], device)
+
+
+@pytest.mark.parametrize(("name", "most"), [("adamw", 8), ("adam", 8), ("sgd", 4)])
+def test_all_weights_are_updated_together(device, count, name, most):
+    """By operators over lists of tensors, for a network of any depth."""
+    model = nn.Sequential(*[nn.BatchNorm1d(16) for _ in range(10)]).to(device)
+    rates, average = Rates(name), MovingAverage(model, 0.9)
+    optimiser = build_optimiser(parameter_groups(model, [], nn.Module(), rates), rates)
+    for _ in range(2):  # the first step makes the moments
+        optimiser.zero_grad()
+        model(batch(60)[0].to(device)).square().sum().backward()
+        with count() as step:
+            optimiser.step()
+    with count() as update:
+        average.update(model)
+    assert 0 < step.launches <= most, str(step.operators)
+    assert update.operators == {"_foreach_lerp_.Scalar": 1, "_foreach_copy_": 1}  # weights; counters

@@ -4,6 +4,7 @@ from itertools import islice
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from similis.registry import losses
 from similis.run.machine import Machine, Silence
@@ -13,7 +14,7 @@ from similis.run.run import prepare_parts
 from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
-from tests.run.small import small
+from tests.run.small import ran, small
 
 
 def stage_of(tmp_path, **changes) -> Stage:
@@ -94,3 +95,29 @@ def test_wrappers_hold_the_loss_they_were_given():
     assert type(objective.loss).__name__ == "Nested"
     assert base_loss(objective).entry.name == "multi_similarity"
     assert next(islice(objective.parameters(), 1), None) is None  # nothing to learn in it
+
+
+@pytest.mark.slow  # the compiler takes half a minute
+def test_a_compiled_run_is_the_eager_one_but_for_rounding(tmp_path):
+    """With an average and a gradient cache; without batch norm, whose statistics spread a difference."""
+    changes = {"model__freeze_batch_norm": True, "training__chunk": 7, "training__average_decay": 0.9}
+    eager, compiled = (ran(tmp_path / str(on), training__compile=on, **changes) for on in (False, True))
+    assert compiled.address != eager.address
+    for file in ("model.safetensors", "embeddings.safetensors"):
+        want, found = (load_file(each.folder / file) for each in (eager, compiled))
+        assert list(found) == list(want)
+        torch.testing.assert_close(found, want, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("changes", "loss"), [({}, True), ({"objective__memory": 40}, False)])
+def test_network_and_loss_are_compiled_where_asked_for(changes, loss, tmp_path):
+    name = {"objective__loss": "contrastive"}
+    task = build_task(stage_of(tmp_path, training__compile=True, **name, **changes))
+    plain = build_task(stage_of(tmp_path, **name, **changes))
+    assert [is_compiled(task.model), is_compiled(task.loss)] == [True, loss]
+    assert not is_compiled(plain.model)
+    assert list(task.model.state_dict()) == list(plain.model.state_dict())
+
+
+def is_compiled(module) -> bool:
+    return module._compiled_call_impl is not None

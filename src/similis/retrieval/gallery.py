@@ -61,7 +61,7 @@ class Gallery:
         self._entries: list[Entry] = []
         self._rows: dict[str, int] = {}  # id -> row
         self._made: dict[str, int] = {}  # hash -> a row made from it
-        self._version = 0
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,7 +69,7 @@ class Gallery:
     def contents(self) -> Contents:
         """The gallery as it is now."""
         with self._lock:
-            return Contents(self._room[: len(self._entries)], tuple(self._entries), self._version)
+            return Contents(self._room[: len(self._entries)], tuple(self._entries), self._changes)
 
     def known(self, digest: str) -> Tensor | None:
         """The vector (D,) that was made from these contents before; None if there is none."""
@@ -87,7 +87,7 @@ class Gallery:
         kept = sorted(last.values())
         with self._lock:
             self.remove([entry.id for entry in entries if entry.id in self._rows])
-            self._version += 1
+            self._changes += 1
             start = len(self._entries)
             self._make_room(start + len(kept))
             self._room[start : start + len(kept)] = vectors[kept].to(self._room)
@@ -102,7 +102,7 @@ class Gallery:
                 raise UserError(f"{missing[0]!r} is not in the gallery, which holds {len(self)} ids")
             if not ids:
                 return
-            self._version += 1
+            self._changes += 1
             gone = {self._rows[name] for name in ids}
             stay = [row for row in range(len(self._entries)) if row not in gone]
             entries = [self._entries[row] for row in stay]

@@ -26,6 +26,10 @@ from similis.values import UserError
 # losses, miners, samplers and backbones are in the address already; this stands for all that they are built on.
 NUMERICS = 1
 
+# Settings that came later, with the part they belong to: at their default they do what was done before them, so the
+# runs that were made without them keep their address.
+ADDED = (("training", "compile"), ("training", "layer_decay"), ("training", "interpolate"))
+
 # Packages whose code computes runs; the command line and the figures do not.
 ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")
 
@@ -70,6 +74,11 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
     for (part, key), name in places.items():
         if Path(name).is_absolute():
             values[part][key] = ""
+    values["model"]["pooling"] = spec.model.pooled_by
+    del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay
+    for part, key in ADDED:
+        if getattr(getattr(spec, part), key) == type(getattr(spec, part)).model_fields[key].default:
+            del values[part][key]
     return values
 
 

@@ -140,6 +140,9 @@ class TrainingSpec(Part):
     precision: Literal["float32", "bf16", "fp16"] = Field(
         default="float32", description="of the network: bf16 and fp16 by autocast, fp16 with scaled gradients"
     )
+    compile: bool = Field(
+        default=False, description="network and loss by torch.compile: another rounding, a minute before the first step"
+    )
     chunk: int | None = Field(default=None, ge=1, description="images per forward pass; exact, by gradient caching")
     average_decay: float | None = Field(
         default=None, gt=0, lt=1, description="moving average of the weights, for evaluation"

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from similis.data.samplers.mined import mined_batches
 from similis.data.sampling import shard_batches
 from similis.model.embedder import Embedder
+from similis.objective.loss import Loss
 from similis.objective.sharding import shard as divide_classes
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine, Watch
@@ -180,6 +181,8 @@ def build_task(stage: Stage) -> Task:
     layers = embedder.backbone.layers() if rates.layer_decay != 1.0 and spec.model.trains == "all" else ()
     groups = parameter_groups(model, embedder.head_parameters, objective, rates, layers)
     optimiser = build_optimiser(groups, rates)
+    if t.compile:
+        compile_parts(model, objective, stage.communicator)
     steps = steps_of(stage)
     return Task(
         model=model,
@@ -200,6 +203,17 @@ def build_task(stage: Stage) -> Task:
         communicator=stage.communicator,
         streamed=stage.streamed,
     )
+
+
+def compile_parts(model: nn.Module, objective: nn.Module, communicator: Communicator | None) -> None:
+    """Compile network and loss in place, which leaves the names in their state as they are.
+
+    Draws are those of the eager network, so that the two passes of a gradient cache draw the same. A miner, a memory
+    and a loss over several ranks stay as they are: they depend on values, on other steps and on other processes.
+    """
+    model.compile(options={"fallback_random": True})
+    if communicator is None and isinstance(objective, Loss) and objective.miner is None:
+        objective.compile()
 
 
 def steps_of(stage: Stage) -> int:

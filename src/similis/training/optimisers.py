@@ -154,12 +154,14 @@ class MovingAverage(nn.Module):
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Move towards the model; counters are copied."""
-        for own, new in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
-            if own.is_floating_point():
-                own.lerp_(new, 1 - self.decay)
-            else:
-                own.copy_(new)
+        """Move towards the model; counters are copied. On a device each kind is one launch for all tensors."""
+        own, new = (list(each.state_dict().values()) for each in (self.model, model))
+        weights = [place for place, tensor in enumerate(own) if tensor.is_floating_point()]
+        counters = [place for place, tensor in enumerate(own) if not tensor.is_floating_point()]
+        if weights:
+            torch._foreach_lerp_([own[i] for i in weights], [new[i] for i in weights], 1 - self.decay)
+        if counters:
+            torch._foreach_copy_([own[i] for i in counters], [new[i] for i in counters])
 
 
 def interpolate(model: nn.Module, start: Mapping[str, Tensor], share: float) -> None:

@@ -19,7 +19,6 @@ from torch.utils import cpp_extension
 
 NAME = "emulated"
 DEVICES = int(os.environ.get("EMULATED_DEVICES", "2"))
-FOLDER = Path(__file__).parent
 
 
 def why_not() -> str | None:
@@ -32,7 +31,7 @@ def build() -> types.ModuleType:
     """The extension, compiled at its first use into PyTorch's cache of extensions (TORCH_EXTENSIONS_DIR)."""
     return cpp_extension.load(  # type: ignore[no-any-return]
         "similis_emulated_device",
-        [str(FOLDER / name) for name in ("device.cpp", "operators.cpp", "fallback.cpp")],
+        [str(Path(__file__).with_name(name)) for name in ("device.cpp", "operators.cpp", "fallback.cpp")],
         extra_cflags=["-O1", "-std=c++20", "-w"],
     )
 
@@ -43,41 +42,27 @@ def index_of(device: object = None) -> int:
     return torch.accelerator.current_device_index() if found is None else found
 
 
-class DeviceScope:
-    """``torch.emulated.device(...)``: this device is the current one inside."""
-
-    def __init__(self, device: object) -> None:
-        self.inside = index_of(device)
-
-    def __enter__(self) -> None:
-        self.before = torch.accelerator.current_device_index()
-        torch.accelerator.set_device_index(self.inside)
-
-    def __exit__(self, *_: object) -> None:
-        torch.accelerator.set_device_index(self.before)
-
-
 def device_module(extension: types.ModuleType) -> types.ModuleType:
     """What PyTorch looks for in ``torch.emulated``."""
     process, generator = os.getpid(), extension.default_generator
     found = types.ModuleType(f"torch.{NAME}")
-    members = {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "device_count": lambda: DEVICES,
-        "current_device": index_of,
-        "set_device": lambda device: torch.accelerator.set_device_index(index_of(device)),
-        "synchronize": lambda device=None: torch.accelerator.synchronize(index_of(device)),
-        "device": DeviceScope,
-        "manual_seed": lambda seed: generator(index_of()).manual_seed(seed),
-        "manual_seed_all": lambda seed: [generator(i).manual_seed(seed) for i in range(DEVICES)],
-        "get_rng_state": lambda device=None: generator(index_of(device)).get_state(),
-        "set_rng_state": lambda state, device=None: generator(index_of(device)).set_state(state),
-        "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16],
-        "_is_in_bad_fork": lambda: os.getpid() != process,
-    }
-    for name, member in members.items():
-        setattr(found, name, member)
+    found.__dict__.update(
+        {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "device_count": lambda: DEVICES,
+            "current_device": index_of,
+            "set_device": lambda device: torch.accelerator.set_device_index(index_of(device)),
+            "synchronize": lambda device=None: torch.accelerator.synchronize(index_of(device)),
+            "device": lambda device: torch.accelerator.device_index(index_of(device)),
+            "manual_seed": lambda seed: generator(index_of()).manual_seed(seed),
+            "manual_seed_all": lambda seed: [generator(i).manual_seed(seed) for i in range(DEVICES)],
+            "get_rng_state": lambda device=None: generator(index_of(device)).get_state(),
+            "set_rng_state": lambda state, device=None: generator(index_of(device)).set_state(state),
+            "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16],
+            "_is_in_bad_fork": lambda: os.getpid() != process,
+        }
+    )
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,16 +29,8 @@ class Counts:
     lines: Counter[str] = field(default_factory=Counter)
     traffic: int = 0
     peak: int = 0  # above what was allocated at the beginning
-
-    @property
-    def launches(self) -> int:
-        """Kernels that were started."""
-        return sum(self.operators.values())
-
-    @property
-    def waits(self) -> int:
-        """How often the host waited for the device."""
-        return sum(self.kinds.values())
+    launches: int = 0  # of kernels
+    waits: int = 0  # of the host for the device
 
     def __str__(self) -> str:
         places = ", ".join(f"{count} x {line}" for line, count in self.lines.most_common())
@@ -46,12 +39,10 @@ class Counts:
 
 def line_of_caller() -> str:
     """File and line of the innermost frame of the library or of a test."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, line in traceback.walk_stack(sys._getframe()):
         name = frame.f_code.co_filename
         if any(root in name for root in ROOTS) and Path(name).parent != Path(__file__).parent:
-            return f"{'/'.join(Path(name).parts[-3:])}:{frame.f_lineno}"
-        frame = frame.f_back
+            return f"{'/'.join(Path(name).parts[-3:])}:{line}"
     return "outside of library and tests"
 
 
@@ -81,4 +72,5 @@ def count(allow_waits: bool = True) -> Iterator[Counts]:
         yield counts
     finally:
         counts.operators, counts.kinds, counts.traffic = load().stop()
+        counts.launches, counts.waits = sum(counts.operators.values()), sum(counts.kinds.values())
         counts.peak = torch.accelerator.max_memory_allocated() - before

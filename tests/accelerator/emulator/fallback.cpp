@@ -47,6 +47,16 @@ void visit_tensors(const IValue& value, Visit&& visit) {
   } else if (value.isList()) { for (const IValue& item : value.toListRef()) visit_tensors(item, visit); }
 }
 
+template <class Change>
+IValue map_tensors(const IValue& value, Change&& change) {
+  if (value.isTensor()) return change(value.toTensor());
+  if (!value.isList()) return value;
+  auto list = value.toList().copy();
+  for (size_t i = 0; i < list.size(); i++)
+    if (IValue item = list.get(i); item.isTensor()) list.set(i, change(item.toTensor()));
+  return list;
+}
+
 bool is_one_of(const std::string& name, std::initializer_list<const char*> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* prefix) { return name.rfind(prefix, 0) == 0; });
 }
@@ -112,17 +122,7 @@ Call swap_arguments(const c10::FunctionSchema& schema, const std::string& name, 
       return own.defined() && !writes ? as_factor(name, i, seen) : seen;
     };
     IValue& value = (*stack)[begin + i];
-    if (value.isTensor()) {
-      value = swap(value.toTensor());
-    } else if (value.isTensorList()) {
-      std::vector<Tensor> list;
-      for (const Tensor& t : value.toTensorVector()) list.push_back(swap(t));
-      value = list;
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<Tensor>> list;
-      for (const auto& t : value.toOptionalTensorList().vec()) list.push_back(t ? std::optional<Tensor>(host_view(*t)) : t);
-      value = list;
-    } else if (value.isDevice()) { value = c10::Device(c10::DeviceType::CPU); }
+    value = value.isDevice() ? c10::Device(c10::DeviceType::CPU) : map_tensors(value, swap);
     auto type = argument.type();
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     if (type->kind() == c10::TypeKind::GeneratorType)
@@ -143,21 +143,20 @@ void swap_results(const c10::FunctionSchema& schema, const std::string& name, c1
     IValue& value = (*stack)[begin + i];
     const auto* alias = schema.returns()[i].alias_info();
     if (alias != nullptr && alias->isWrite()) {
-      for (size_t j = 0; j < call.given.size(); j++) {
-        const auto* source = schema.arguments()[j].alias_info();
-        if (source != nullptr && *source == *alias) value = call.given[j];
-      }
-    } else if (value.isTensor()) {
-      TORCH_CHECK(alias == nullptr, "the emulated device has no kernel for the view ", name);
-      value = to_device(value.toTensor(), where);
-      if (nested == 1) count_traffic(value.toTensor());
-    } else if (value.isTensorList()) {
-      std::vector<Tensor> list;
-      for (const Tensor& t : value.toTensorVector()) list.push_back(to_device(t, where));
-      value = list;
+      for (size_t j = 0; j < call.given.size(); j++)
+        if (const auto* source = schema.arguments()[j].alias_info(); source != nullptr && *source == *alias) value = call.given[j];
+      continue;
     }
+    value = map_tensors(value, [&](const Tensor& result) {
+      TORCH_CHECK(alias == nullptr, "the emulated device has no kernel for the view ", name);
+      Tensor own = to_device(result, where);
+      if (nested == 1) count_traffic(own);
+      return own;
+    });
   }
 }
+
+}  // namespace
 
 void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
@@ -176,7 +175,6 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   swap_results(schema, name, where, call, stack);
 }
 
-}  // namespace
 }  // namespace emulated
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&emulated::run_on_host>()); }

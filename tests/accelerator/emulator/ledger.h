@@ -1,6 +1,7 @@
 // What the two halves of the emulated device share: the count of what a program asked of it.
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/core/stack.h>
 
 #include <atomic>
 #include <functional>
@@ -39,10 +40,7 @@ extern thread_local int nested;               // above 0 the emulation itself is
 extern thread_local c10::DeviceIndex current;  // the device of this thread
 extern int devices;
 
-struct Nested {
-  Nested() { nested++; }
-  ~Nested() { nested--; }
-};
+struct Nested { Nested() { nested++; } ~Nested() { nested--; } };
 
 c10::Allocator* device_memory();
 bool is_pinned(const void* address);
@@ -51,5 +49,6 @@ at::Generator default_generator(c10::DeviceIndex index);
 at::Tensor host_view(const at::Tensor& own);  // the same memory, as a tensor of the CPU
 at::Tensor to_device(const at::Tensor& result, c10::Device where);
 void count_traffic(const at::Tensor& t);
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);  // the CPU's kernel on aliases
 
 }  // namespace emulated

@@ -3,16 +3,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/native/Resize.h>
-#include <ATen/native/SparseTensorUtils.h>
-#include <ATen/ops/as_strided_cpu_dispatch.h>
-#include <ATen/ops/set_cpu_dispatch.h>
 #include <torch/library.h>
 
 namespace emulated {
 namespace {
 
-using at::IntArrayRef, at::Tensor, c10::SymIntArrayRef;
+using at::IntArrayRef, at::Tensor, torch::jit::Stack;
 constexpr c10::DispatchKeySet KEYS(c10::DispatchKey::PrivateUse1);
 
 Tensor empty(IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout>, std::optional<at::Device> where,
@@ -25,18 +21,23 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::Sca
   c10::DeviceGuard guard(c10::device_or_default(where));
   return at::detail::empty_strided_generic(size, stride, device_memory(), KEYS, c10::dtype_or_default(type));
 }
-Tensor view(const Tensor& self, SymIntArrayRef size) { return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size)); }
-Tensor reshape_alias(const Tensor& self, SymIntArrayRef size, SymIntArrayRef stride) {
-  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+
+// Sizes, strides and storage alone: the host's kernel does it to the device's own tensor.
+template <c10::DispatchKey HOST>
+void run_as_host(const c10::OperatorHandle& op, Stack* stack) {
+  const at::IValue& first = (*stack)[stack->size() - op.schema().arguments().size()];
+  c10::DeviceGuard guard(first.isTensor() ? first.toTensor().device() : c10::Device(KIND, current));
+  op.redispatchBoxed(c10::DispatchKeySet(HOST), stack);
 }
-const Tensor& resize_(const Tensor& self, SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
-  c10::DeviceGuard guard(self.device());
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), format);
+// A device's convolution has another name and the arguments of the host's, but for the sizes of the bias on the way back.
+void convolution(const c10::OperatorHandle&, Stack* stack) {
+  run_on_host(c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", ""), stack);
 }
-Tensor& set_stretch(Tensor& self, at::Storage source, int64_t offset, IntArrayRef size, IntArrayRef stride) {
-  return at::cpu::set_(self, source, offset, size, stride);
+void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
+  const auto gradient = stack->end() - op.schema().arguments().size();
+  stack->insert(gradient + 3, std::vector<int64_t>{gradient->toTensor().size(1)});
+  run_on_host(c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", ""), stack);
 }
-Tensor& set_storage(Tensor& self, at::Storage source) { return at::native::set_(self, source); }
 
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   if (nested == 0) {
@@ -51,36 +52,10 @@ Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   host_view(to).copy_(host_view(self));
   return to;
 }
-Tensor copy_and_resize(const Tensor& self, const Tensor& to) {
-  Nested mine;
-  to.resize_(self.sizes());
-  host_view(to).copy_(host_view(self));
-  return to;
-}
 at::Scalar read_scalar(const Tensor& self) {
   ledger.wait("value", "item");
   Nested mine;
   return host_view(self).item();
-}
-
-Tensor convolution(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, IntArrayRef padding,
-                   IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
-  ledger.launch("convolution");
-  Nested mine;
-  std::optional<Tensor> shift;
-  if (bias.has_value()) shift = host_view(*bias);
-  return to_device(at::convolution(host_view(x), host_view(weight), shift, stride, padding, dilation, transposed, output_padding, groups),
-                   x.device());
-}
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& x, const Tensor& weight, IntArrayRef stride,
-                                                        IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                                                        IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted) {
-  ledger.launch("convolution_backward");
-  Nested mine;
-  std::vector<int64_t> bias{gradient.size(1)};
-  auto [a, b, c] = at::convolution_backward(host_view(gradient), host_view(x), host_view(weight), bias, stride, padding, dilation,
-                                            transposed, output_padding, groups, wanted);
-  return {to_device(a, x.device()), to_device(b, x.device()), to_device(c, x.device())};
 }
 
 Tensor coalesce(const Tensor& self) {
@@ -99,31 +74,21 @@ using namespace emulated;
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
-  m.impl("as_strided", at::cpu::as_strided_symint);
-  m.impl("view", view);
-  m.impl("unfold", at::native::unfold);
-  m.impl("_reshape_alias", reshape_alias);
-  m.impl("resize_", resize_);
-  m.impl("set_.source_Tensor", at::native::set_tensor_);
-  m.impl("set_.source_Storage", set_storage);
-  m.impl("set_.source_Storage_storage_offset", set_stretch);
+  for (const char* name : {"as_strided", "view", "unfold", "_reshape_alias", "resize_", "set_.source_Tensor", "set_.source_Storage",
+                           "set_.source_Storage_storage_offset"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_as_host<c10::DispatchKey::CPU>>());
   m.impl("_copy_from", copy_from);
-  m.impl("_copy_from_and_resize", copy_and_resize);
   m.impl("_local_scalar_dense", read_scalar);
-  m.impl("convolution_overrideable", convolution);
-  m.impl("convolution_backward_overrideable", convolution_backward);
+  m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  m.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  for (const auto& op : c10::Dispatcher::singleton().getAllOpNames())  // one launch for a list of tensors
+    if (op.name.rfind("aten::_foreach_", 0) == 0)
+      m.impl(c10::toString(op).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {  // enough for the gradient of sampled classes
-  m.impl("_sparse_coo_tensor_with_dims_and_tensors", at::native::new_with_dims_and_tensor_sparse_symint);
-  m.impl("_indices", at::native::_indices_sparse);
-  m.impl("_values", at::native::_values_sparse);
-  m.impl("indices", at::native::indices_sparse);
-  m.impl("values", at::native::values_sparse);
-  m.impl("_nnz", at::native::_nnz_sparse);
-  m.impl("sparse_dim", at::native::sparse_dim_sparse);
-  m.impl("dense_dim", at::native::dense_dim_sparse);
-  m.impl("is_coalesced", at::native::is_coalesced_sparse);
-  m.impl("_coalesced_", at::native::_coalesced_sparse_);
+  for (const char* name : {"_sparse_coo_tensor_with_dims_and_tensors", "_indices", "_values", "indices", "values", "_nnz", "sparse_dim",
+                           "dense_dim", "is_coalesced", "_coalesced_"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_as_host<c10::DispatchKey::SparseCPU>>());
   m.impl("_coalesce", coalesce);
 }
 
