@@ -56,7 +56,7 @@ def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSp
         layout = fitting_layout(asked, labels, sampler, **kept)
     elif not kept["keep_batch"]:
         most = min(t.batch_size, len(labels))
-        layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else 1))
+        layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else t.views))
     if layout in (None, asked):
         return spec
     changes = {f"training.{key}": value for key, value in layout._asdict().items()}

@@ -21,12 +21,16 @@ from similis.values import DataError, Preprocessing, UserError
 
 
 class Request(NamedTuple):
-    """One batch to fetch: rows of the manifest, policy, seed and epoch."""
+    """One batch to fetch: rows of the manifest, policy, seed, epoch, and how many views of each row.
+
+    With two views a batch has all rows once, and then all of them again in another augmentation.
+    """
 
     rows: Tensor
     policy: str
     seed: int
     epoch: int
+    views: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +52,15 @@ class ImageData:
         return self.manifest.source is None or self.manifest.source.forkable
 
     def fetch(self, request: Request) -> Tensor:
-        """Prepared, cropped and flipped images (B, S, S, 3), uint8."""
-        policy, size = policy_of(request.policy), self.preprocessing.size
-        batch = np.empty((len(request.rows), size, size, 3), dtype=np.uint8)
+        """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
+        policy, size, count = policy_of(request.policy), self.preprocessing.size, len(request.rows)
+        batch = np.empty((request.views * count, size, size, 3), dtype=np.uint8)
         for place, row in enumerate(request.rows.tolist()):
-            draws = draws_of(request.seed, request.epoch, int(self.ids[row])) if policy.crop != "centre" else ()
-            batch[place] = augment(self.read_image(row, policy.keep), policy, self.preprocessing, draws)
+            image = self.read_image(row, policy.keep)
+            for view in range(request.views):
+                chance = (request.seed, request.epoch, int(self.ids[row]), view)
+                draws = draws_of(*chance) if policy.crop != "centre" else ()
+                batch[view * count + place] = augment(image, policy, self.preprocessing, draws)
         return torch.from_numpy(batch)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
@@ -95,8 +102,8 @@ class FeatureData:
             raise UserError(f"want vectors (N, F) and labels (N,); given {self.vectors.shape}, {self.labels.shape}")
 
     def fetch(self, request: Request) -> Tensor:
-        """Vectors of the rows (B, F); policies do not touch them."""
-        return self.vectors[request.rows]
+        """Vectors of the rows (B, F); policies do not touch them, so that all views are one."""
+        return self.vectors[request.rows].repeat(request.views, 1)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:  # noqa: ARG002
         """The vectors as they are."""

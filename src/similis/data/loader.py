@@ -78,7 +78,17 @@ class Loader:
             self._workers = DataLoader(_Fetch(data), batch_size=None, sampler=self._queue, num_workers=workers,
                                        persistent_workers=True, generator=torch.Generator(), **options)  # fmt: skip
 
-    def train(self, batches: Tensor, *, policy: str, seed: int, epoch: int, start: int = 0) -> Iterator[Batch]:
+    def train(
+        self,
+        batches: Tensor,
+        *,
+        policy: str,
+        seed: int,
+        epoch: int,
+        start: int = 0,
+        views: int = 1,
+        labelled: bool = True,
+    ) -> Iterator[Batch]:
         """The batches of an epoch, from batch number ``start`` on.
 
         Args:
@@ -87,9 +97,12 @@ class Loader:
             seed: of the augmentation.
             epoch: number of the epoch.
             start: where to go on after an interruption.
+            views: augmentations of each image; the batch is so many times as long.
+            labelled: whether labels are those of the data; else each image is a class of its own, named by its row.
         """
         policy_of(policy)
-        return self._load([Request(rows, policy, seed, epoch) for rows in batches[start:]])
+        requests = [Request(rows, policy, seed, epoch, views) for rows in batches[start:]]
+        return self._load(requests, self.data.labels if labelled else torch.arange(len(self.data.labels)))
 
     def ordered(self, rows: Tensor, *, batch_size: int) -> Iterator[Batch]:
         """These rows in order, transformed for evaluation; the last batch may be smaller."""
@@ -97,8 +110,8 @@ class Loader:
             raise UserError(f"batch_size is at least 1; given {batch_size}")
         return self._load([Request(part, "eval", 0, 0) for part in torch.split(rows, batch_size) if len(part)])
 
-    def _load(self, requests: list[Request]) -> Iterator[Batch]:
-        labels = self.data.labels
+    def _load(self, requests: list[Request], labels: Tensor | None = None) -> Iterator[Batch]:
+        labels = self.data.labels if labels is None else labels
         self._queue.requests = requests
         if self._workers is None:
             fetched: Iterator[Tensor | SimilisError] = (self.data.fetch(request) for request in requests)
@@ -109,7 +122,8 @@ class Loader:
             if isinstance(raw, SimilisError):
                 raise raw
             images = self.data.finish(send(raw, self.device), channels_last=self.channels_last)
-            batch = Batch(images, labels[request.rows], request.rows)
+            rows = request.rows.repeat(request.views)
+            batch = Batch(images, labels[rows], rows)
             if self.device.type == "cpu":
                 yield batch
                 continue

@@ -18,6 +18,7 @@ from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
 _TRIES = 10
+_VIEW = 2**32  # from one view to the next, in counters: more than there are epochs
 _DRAWS = 3 + 2 * _TRIES
 
 
@@ -74,14 +75,14 @@ def policy_of(name: str) -> Policy:
     return POLICIES[name]
 
 
-def draws_of(seed: int, epoch: int, image: int) -> list[float]:
-    """Uniform numbers in [0, 1) that belong to one image in one epoch, whoever asks and in any order.
+def draws_of(seed: int, epoch: int, image: int, view: int = 0) -> list[float]:
+    """Uniform numbers in [0, 1) that belong to one view of an image in one epoch, whoever asks and in any order.
 
     Example:
         >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)
         (True, False)
     """
-    return list(counter_generator(seed, image, epoch).random(_DRAWS).tolist())
+    return list(counter_generator(seed, image, epoch + view * _VIEW).random(_DRAWS).tolist())
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:

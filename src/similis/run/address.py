@@ -28,7 +28,13 @@ NUMERICS = 1
 
 # Settings that came later, with the part they belong to: at their default they do what was done before them, so the
 # runs that were made without them keep their address.
-ADDED = (("training", "compile"), ("training", "layer_decay"), ("training", "interpolate"))
+ADDED = (
+    ("training", "compile"),
+    ("training", "layer_decay"),
+    ("training", "interpolate"),
+    ("training", "views"),
+    ("training", "labelled"),
+)
 
 # Packages whose code computes runs; the command line and the figures do not.
 ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")

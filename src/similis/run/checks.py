@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.registry import losses
 from similis.run.parts import Source, resolve_sampler
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
@@ -26,6 +27,7 @@ class Layout(NamedTuple):
 
 def check_run(spec: RunSpec, source: Source) -> None:
     """Refuse a run whose first batch could not be made, or whose recall would be a mean over nothing."""
+    check_views(spec)
     split, steps = source.split, training_steps(spec, source.split)
     for step in steps[:1]:
         check_layout(spec, source.manifest.labels[step.rows])
@@ -33,6 +35,18 @@ def check_run(spec: RunSpec, source: Source) -> None:
             check_matches(source, step.judged_on, "validation", "train for a fixed length with training.select=last")
     if len(split.test) and (spec.evaluation.test or any(step.opens_test for step in steps)):
         check_matches(source, split.test, "test", "leave the test out with evaluation.test=false")
+
+
+def check_views(spec: RunSpec) -> None:
+    """Refuse two views in batches of whole classes, and class vectors without classes."""
+    t, entry = spec.training, losses.get(spec.objective.loss)
+    if t.views > 1 and resolve_sampler(spec) != "random":
+        raise UserError(
+            f"training.views is {t.views} and the sampler is {resolve_sampler(spec)}; set training.sampler=random"
+        )
+    if not t.labelled and entry.learns:
+        fit = ", ".join(each.name for each in losses if not each.learns)
+        raise UserError(f"{entry.name} learns a vector for each class and the images have no labels; choose {fit}")
 
 
 def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> None:

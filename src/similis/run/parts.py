@@ -171,6 +171,8 @@ def base_loss(objective: nn.Module) -> Loss:
 
 def resolve_sampler(spec: RunSpec) -> str:
     """The name of the sampler that makes the batches: the one asked for, or the loss's own."""
+    if not spec.training.labelled:
+        return spec.training.sampler or "random"
     return spec.training.sampler or losses.get(spec.objective.loss).sampler
 
 
@@ -199,7 +201,7 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
             labels, positives=ends, negatives=table.negatives, batch_size=t.batch_size, seed=spec.seed, epoch=epoch
         )
     elif name == "random":
-        chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch)
+        chosen = sampler(labels, batch_size=t.images_drawn, seed=spec.seed, epoch=epoch)
     elif name == "balanced":
         chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class)
     else:

@@ -116,6 +116,12 @@ class TrainingSpec(Part):
     sampler: Literal["balanced", "random", "hierarchical", "mined"] | None = Field(
         default=None, description="null: what the loss needs; mined: pairs with hard negatives, as mining says"
     )
+    views: Literal[1, 2] = Field(
+        default=1, description="augmentations of each image in a batch; 2 needs the sampler random"
+    )
+    labelled: bool = Field(
+        default=True, description="false: each image is a class of its own and its two views are the positives"
+    )
     per_class: int = Field(default=5, ge=1, description="images of a class in a balanced batch")
     mining: MiningSpec = Field(default=MiningSpec(), description="of the sampler mined")
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
@@ -166,6 +172,11 @@ class TrainingSpec(Part):
     )
     checkpoint_steps: int = Field(default=100, ge=1, description="steps between checkpoints")
 
+    @property
+    def images_drawn(self) -> int:
+        """Images that a sampler draws for a batch, each of which has as many rows in it as views."""
+        return self.batch_size // self.views
+
 
 class EvaluationSpec(Part):
     """What is measured at the end."""
@@ -208,6 +219,11 @@ class RunSpec(Part):
             raise ValueError(
                 f"training.interpolate goes back to the start, and a head of {m.dim} starts at random; "
                 "set model.dim=null"
+            )
+        if (not t.labelled and t.views == 1) or t.batch_size % t.views:
+            raise ValueError(
+                f"training.views is {t.views} with a batch of {t.batch_size}; images without labels need views=2, "
+                "and a batch is a multiple of the views"
             )
         if t.select == "last" and len(t.interpolate) > 1:
             raise ValueError(

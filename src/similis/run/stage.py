@@ -170,7 +170,8 @@ def choose_share(stage: Stage, found: Selection, start: Mapping[str, Tensor]) ->
 def build_task(stage: Stage) -> Task:
     """Model, loss, optimiser and the settings of a step."""
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
-    classes = stage.source.manifest.classes(stage.rows)
+    # without labels a class is an image, named by its row
+    classes = stage.source.manifest.classes(stage.rows) if t.labelled else dict.fromkeys(stage.rows.tolist(), "")
     objective = build_objective(spec, classes, embedder.dim).to(stage.device)
     if stage.divide and stage.communicator is not None:
         divide_classes(base_loss(objective), stage.communicator)
@@ -232,6 +233,14 @@ def batches_of(stage: Stage, task: Task) -> Callable[[int, int], Iterator[Batch]
         if stage.communicator is not None:
             rows = shard_batches(rows, stage.communicator.rank, stage.communicator.world)
         t = stage.spec.training
-        return stage.parts.loader.train(rows, policy=t.policy, seed=stage.spec.seed, epoch=epoch, start=start)
+        return stage.parts.loader.train(
+            rows,
+            policy=t.policy,
+            seed=stage.spec.seed,
+            epoch=epoch,
+            start=start,
+            views=t.views,
+            labelled=t.labelled,
+        )
 
     return batches
