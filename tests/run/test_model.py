@@ -133,7 +133,7 @@ def test_what_is_known_is_not_embedded_again(model, photos):
     assert seen == [1]  # only the last is new
     seen.clear()
     model.search(picture(500), 3)
-    model.classify(picture(13), unknown=None)
+    model.classify(picture(13), unknown=False)
     assert seen == []
     assert len(model.gallery) == 27
 
@@ -156,15 +156,15 @@ def test_classes_are_enrolled_and_forgotten_without_training(model):
     black, white, grey = (picture(seed) for seed in (1, 2, 3))
     model.enrol([black], "night")
     model.enrol([white], "day")
-    assert model.classify(white, unknown=None).label == "day"
+    assert model.classify(white, unknown=False).label == "day"
     model.enrol([grey], "dusk")
-    assert [answer.label for answer in model.classify([black, white, grey], 1, unknown=None)] == [
+    assert [answer.label for answer in model.classify([black, white, grey], 1, unknown=False)] == [
         "night",
         "day",
         "dusk",
     ]
     model.forget("dusk")
-    assert model.classify(grey, unknown=None).label in ("night", "day")
+    assert model.classify(grey, unknown=False).label in ("night", "day")
     with pytest.raises(UserError, match="no image of the gallery has the label 'dusk'"):
         model.forget("dusk")
     assert all(torch.equal(value, weights[name]) for name, value in model.embedder.state_dict().items())
@@ -176,7 +176,7 @@ def test_what_is_unlike_the_gallery_is_unknown(model):
     model.add(torch.cat([axes[:10], near]), labels=[str(n % 10) for n in range(20)], ids=[str(n) for n in range(20)])
     stranger, friend = axes[100], functional.normalize(axes[3] + 0.1 * axes[50], dim=0)
     assert model.classify([stranger, friend], 1) == [Answer(None, 0.0), Answer("3", pytest.approx(0.995, abs=1e-3))]
-    assert model.classify(stranger, 1, unknown=None).label is not None
+    assert model.classify(stranger, 1, unknown=False).label is not None
 
 
 def test_an_empty_gallery_says_what_to_do(model):
@@ -194,7 +194,7 @@ def test_a_saved_model_answers_as_before(model, photos, tmp_path):
     again = similis.load(place, device="cpu")
     assert again.search(picture(999), 7) == model.search(picture(999), 7)
     assert torch.equal(again.encode(picture(5)), model.encode(picture(5)))
-    assert again.classify(picture(77), 1, unknown=None).label == "new"
+    assert again.classify(picture(77), 1, unknown=False).label == "new"
     text = (place / "gallery.json").read_text()
     (place / "gallery.json").write_text(text.replace("kind0", "kind9"))
     with pytest.raises(DamagedError):

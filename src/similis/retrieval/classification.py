@@ -10,7 +10,7 @@ from torch import Tensor
 
 from similis.retrieval.intervals import DRAWS, Interval, mean_interval
 from similis.retrieval.search import search
-from similis.retrieval.similarity import TILE, Similarity
+from similis.retrieval.similarity import TILE, Similarity, to_comparable
 from similis.values import Neighbors, UserError
 
 UNKNOWN = -1
@@ -85,35 +85,51 @@ def _vote(near: Neighbors, labels: Tensor) -> Classified:
     return Classified(voter.gather(1, winner)[:, 0], near.similarity.gather(1, winner)[:, 0])
 
 
-def unknown_threshold(vectors: Tensor, labels: Tensor, share: float) -> float:
-    r"""The score above which a stranger comes with a chance of ``share`` only, estimated within the gallery.
+def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = None) -> float:
+    r"""The score below which an answer is unknown, estimated within the gallery by asking it about itself.
 
-    Every row asks as if its own class were unknown: :math:`s_i = \max_{y_j \ne y_i} \cos(x_i, x_j)`. The threshold
-    is the smallest number that at most the given share of the :math:`s_i` reaches. It suits galleries whose classes
-    are what strangers will be like; :func:`open_set` measures it on real strangers.
+    Every row asks as a stranger, as if its own class were not there, and as a friend, without itself:
+
+    .. math:: s^-_i = \max_{y_j \ne y_i} \cos(x_i, x_j), \qquad s^+_i = \max_{j \ne i,\, y_j = y_i} \cos(x_i, x_j).
+
+    With ``accept`` the threshold is the smallest number that at most this share of the :math:`s^-` reaches. Without it
+    errors are balanced: the share of strangers that reach it is the nearest to the share of friends that do not. It
+    suits galleries whose classes are what strangers will be like; :func:`open_set` measures it on real strangers.
 
     Args:
         vectors: (N, D) of the gallery.
-        labels: (N,) with two classes or more.
-        share: of strangers that may be accepted, from 0 to 1.
+        labels: (N,) with two classes or more; one with two rows or more where errors are balanced.
+        accept: share of strangers that may be accepted, from 0 to 1; None for balanced errors.
 
     Example:
-        >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-        >>> 0.6 < unknown_threshold(x, torch.tensor([0, 1, 2]), 0.34) < 0.81
-        True
+        >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.1, 1.0]])
+        >>> labels = torch.tensor([0, 1, 2, 2])
+        >>> 0.8 < unknown_threshold(x, labels, 0.0) < 0.81, 0.8 < unknown_threshold(x, labels) < 1.0
+        (True, True)
     """
-    if not 0.0 <= share <= 1.0 or len(torch.unique(labels)) < 2:
-        raise UserError(
-            f"a share of {share} and {len(torch.unique(labels))} classes given; give a share from 0 to 1 and two "
-            "classes or more"
-        )
-    highest = (
-        search(vectors, vectors, 1, groups=(labels, labels)).similarity[:, 0].double().sort(descending=True).values
-    )
-    allowed = int(share * len(highest) + 1e-9)
-    if allowed >= len(highest):
-        return -1.0
-    return float(torch.nextafter(highest[allowed], torch.tensor(math.inf, dtype=torch.float64)))
+    classes = len(torch.unique(labels))
+    if classes < 2 or (accept is not None and not 0.0 <= accept <= 1.0):
+        raise UserError(f"{classes} classes and accept={accept} given; give two classes or more, a share from 0 to 1")
+    strangers = search(vectors, vectors, 1, groups=(labels, labels)).similarity[:, 0].double().sort().values
+    candidates = torch.nextafter(strangers, torch.full_like(strangers, math.inf))
+    accepted = 1.0 - torch.searchsorted(strangers, candidates).double() / len(strangers)  # at each candidate, falling
+    friends = own_class_scores(vectors, labels)
+    if accept is not None or not len(friends):
+        # at most this share; a gallery of single photos has no friends to refuse
+        return float(candidates[accepted <= (0.05 if accept is None else accept) + 1e-12][0])
+    refused = torch.searchsorted(friends, candidates).double() / len(friends)
+    return float(candidates[(accepted - refused).abs().argmin()])
+
+
+def own_class_scores(vectors: Tensor, labels: Tensor) -> Tensor:
+    """Similarity of each row to the nearest other one of its class, in rising order; rows without one are left out."""
+    unit_rows = to_comparable(vectors)
+    found = []
+    for own in torch.unique(labels):
+        rows = unit_rows[labels == own]
+        if len(rows) > 1:
+            found.append((rows @ rows.T).fill_diagonal_(-math.inf).amax(dim=1))
+    return torch.cat(found).double().sort().values if found else torch.empty(0, dtype=torch.float64)
 
 
 class OpenSet(NamedTuple):

@@ -73,7 +73,7 @@ class Model:
         >>> black, white = np.zeros((20, 30, 3), np.uint8), np.full((20, 30, 3), 255, np.uint8)
         >>> model.enrol([black], "night")
         >>> model.enrol([white], "day")
-        >>> model.classify(white, unknown=None).label
+        >>> model.classify(white, unknown=False).label
         'day'
     """
 
@@ -87,7 +87,7 @@ class Model:
         self.gallery = Gallery(embedder.dim)
         self._encoder = Encoder(embedder, machine)
         self._lock = RLock()
-        self._limits: dict[float, tuple[int, float]] = {}  # share of strangers -> version of the gallery, threshold
+        self._limits: dict[float | None, tuple[int, float]] = {}  # share of strangers -> gallery's version, threshold
 
     @property
     def dim(self) -> int:
@@ -174,20 +174,21 @@ class Model:
         found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
         return found[0] if one else found
 
-    def classify(self, items: Any, k: int = 5, *, unknown: float | None = 0.05) -> Any:
+    def classify(self, items: Any, k: int = 5, *, unknown: bool = True, accept: float | None = None) -> Any:
         """The class that most of the k nearest labelled images have: an :class:`Answer`, or a list of them.
 
         Args:
             items: one item, or several.
             k: images that vote.
-            unknown: chance that an image of a class outside the gallery is given a label, as estimated within the
-                gallery; what is less like the gallery than this allows is unknown. None always names a class.
+            unknown: whether an image that is too little like the gallery has no label; False always names a class.
+            accept: share of images of other classes that may be given a label, as estimated within the gallery; None
+                for as many as images of its classes that are given none.
         """
         held = self.gallery.contents()
         vectors, labels, names = held.labelled()
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
-        limit = None if unknown is None else self._limit(held.version, vectors, labels, unknown)
+        limit = self._limit(held.version, vectors, labels, accept) if unknown else None
         found = classify_vectors(self._vectors(items), vectors, labels, k=k, threshold=limit)
         answers = [
             Answer(names[label] if label >= 0 else None, score)
@@ -207,12 +208,12 @@ class Model:
         """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""
         return save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
 
-    def _limit(self, version: int, vectors: Tensor, labels: Tensor, share: float) -> float:
+    def _limit(self, version: int, vectors: Tensor, labels: Tensor, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""
         with self._lock:
-            kept = self._limits.get(share)
+            kept = self._limits.get(accept)
             if kept is None or kept[0] != version:
-                kept = self._limits[share] = (version, unknown_threshold(vectors, labels, share))
+                kept = self._limits[accept] = (version, unknown_threshold(vectors, labels, accept))
         return kept[1]
 
     def _vectors(self, items: Any) -> Tensor:
