@@ -1,0 +1,140 @@
+"""Classify by the nearest vectors of a labelled gallery, with "unknown" as an answer."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from similis.retrieval.intervals import DRAWS, Interval, mean_interval
+from similis.retrieval.search import search
+from similis.retrieval.similarity import TILE, Similarity
+from similis.values import Neighbors, UserError
+
+UNKNOWN = -1
+
+
+class Classified(NamedTuple):
+    """Label of each query (Q,), -1 for unknown, and its score (Q,): the similarity of the label's nearest voter."""
+
+    labels: Tensor
+    scores: Tensor
+
+
+def classify_vectors(
+    queries: Tensor,
+    gallery: Tensor,
+    labels: Tensor,
+    *,
+    k: int = 1,
+    threshold: float | None = None,
+    similarity: Similarity = "cosine",
+    ids: tuple[Tensor, Tensor] | None = None,
+    groups: tuple[Tensor, Tensor] | None = None,
+    tile: int = TILE,
+) -> Classified:
+    """The class that most of the k nearest gallery rows belong to, or -1 where even its nearest is not near enough.
+
+    Of classes with equally many votes the one with the larger sum of similarities wins, then the one with the nearer
+    row. The score is the similarity of the winner's nearest row among the k, so that a threshold of
+    :func:`similis.retrieval.verification.verify` applies to it. A query is compared with the whole gallery, so the
+    share of strangers accepted (:func:`open_set`) is larger than the false accept rate of one pair.
+
+    Args:
+        queries: (Q, D).
+        gallery: (N, D).
+        labels: (N,) class of each gallery row, 0 or more.
+        k: voters, at most N are used.
+        threshold: a score below it means unknown; None never does.
+        similarity: "cosine" or "dot".
+        ids: ids of queries and gallery: equal ones never meet, as in :func:`similis.retrieval.search.search`.
+        groups: groups of queries and gallery: equal ones never meet.
+        tile: similarities held at once.
+
+    Shapes: (Q, D), (N, D), (N,) -> labels (Q,), scores (Q,); -1 and -inf where a query may meet nobody.
+
+    Example:
+        >>> gallery = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> queries = torch.tensor([[1.0, 0.1], [-1.0, 0.0]])
+        >>> classify_vectors(queries, gallery, torch.tensor([7, 7, 5]), threshold=0.5).labels.tolist()
+        [7, -1]
+    """
+    if len(labels) != len(gallery) or (len(labels) and int(labels.min()) < 0):
+        raise UserError(
+            f"{len(labels)} labels for a gallery of {len(gallery)} given; give a label of 0 or more for each row"
+        )
+    near = search(queries, gallery, k, similarity=similarity, ids=ids, groups=groups, tile=tile)
+    found = _vote(near, labels.to(near.index.device))
+    if threshold is None:
+        return found
+    return found._replace(labels=torch.where(found.scores.double() >= threshold, found.labels, UNKNOWN))
+
+
+def _vote(near: Neighbors, labels: Tensor) -> Classified:
+    """The winner among neighbours in falling similarity."""
+    there = near.index >= 0
+    voter = torch.where(there, labels[near.index.clamp(min=0)], UNKNOWN)
+    agree = (voter[:, :, None] == voter[:, None, :]) & there[:, None, :] & there[:, :, None]  # (Q, k, k)
+    votes = agree.sum(dim=2)
+    weight = torch.where(agree, near.similarity[:, None, :].double(), 0.0).sum(dim=2)
+    most = votes == votes.amax(dim=1, keepdim=True)
+    winner = torch.where(most & there, weight, -math.inf).argmax(dim=1, keepdim=True)  # of equal ones the nearest
+    return Classified(voter.gather(1, winner)[:, 0], near.similarity.gather(1, winner)[:, 0])
+
+
+class OpenSet(NamedTuple):
+    """How well a gallery with a threshold answers known and unknown queries; NaN where there are none.
+
+    Attributes:
+        unknown_accepted: share of the queries of classes outside the gallery that are given a label.
+        known_refused: share of the queries of gallery classes that are called unknown.
+        known_right: share of the queries of gallery classes that are given their own label.
+        accepted_right: share of all queries with a label whose label is right.
+    """
+
+    unknown_accepted: Interval
+    known_refused: Interval
+    known_right: Interval
+    accepted_right: Interval
+
+
+def open_set(
+    found: Classified, truth: Tensor, known: Tensor, *, share: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> OpenSet:
+    r"""Rates of an open-set classification, with intervals that resample the classes of the queries.
+
+    With queries q of class :math:`y_q`, answers :math:`\hat y_q` and gallery classes :math:`Y`:
+
+    .. math::
+        P(\hat y \ne -1 \mid y \notin Y), \quad P(\hat y = -1 \mid y \in Y), \quad P(\hat y = y \mid y \in Y), \quad
+        P(\hat y = y \mid \hat y \ne -1)
+
+    The first and third are the false positive identification rate and the detection and identification rate of
+    Phillips, Grother and Micheals (Evaluation Methods in Face Recognition, 2011).
+
+    Args:
+        found: see :func:`classify_vectors`.
+        truth: (Q,) class of each query.
+        known: classes of the gallery, in any order and repeated as you like.
+        share: of the intervals that cover.
+        draws: of the bootstrap.
+        seed: of the draws.
+
+    Example:
+        >>> found = Classified(torch.tensor([3, -1, 4, -1, 3]), torch.tensor([0.9, 0.2, 0.8, 0.1, 0.7]))
+        >>> rates = open_set(found, torch.tensor([3, 3, 4, 9, 8]), torch.tensor([3, 4]))
+        >>> rates.unknown_accepted.value, round(rates.known_right.value, 3), round(rates.accepted_right.value, 3)
+        (0.5, 0.667, 0.667)
+    """
+    answer, truth = found.labels.cpu(), truth.cpu()
+    inside, accepted, right = torch.isin(truth, known.cpu()), answer != UNKNOWN, answer == truth
+
+    def rate(event: Tensor, among: Tensor) -> Interval:
+        count = len(torch.unique(truth[among]))
+        if count > 1:
+            return mean_interval(event[among].double(), truth[among], share=share, draws=draws, seed=seed)
+        return Interval(float(event[among].double().mean()), math.nan, math.nan)  # one class says nothing of others
+
+    return OpenSet(rate(accepted, ~inside), rate(~accepted, inside), rate(right, inside), rate(right, accepted))
