@@ -29,6 +29,7 @@ VERBS = {
     "data words": "data:words",
     "train": "train:train",
     "search": "search:search",
+    "verify": "verify:verify",
     "spec schema": "spec:schema",
     "spec example": "spec:example",
     "tournament plan": "tournament:plan",
