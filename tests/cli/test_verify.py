@@ -7,6 +7,7 @@ import pytest
 
 from similis.retrieval.verification import verify
 from similis.run.verification import linked, read_threshold
+from similis.training.folder import RunFolder
 from similis.values import DataError, Embedded, UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
@@ -39,6 +40,8 @@ def test_verify_prints_the_table_keeps_the_threshold_and_draws(done, tmp_path, c
     printed = re.search(r"TAR at FAR 0.1 +([\d.]+) % +([\d.]+) to ([\d.]+) %", out)
     assert float(printed[1]) == pytest.approx(100 * expected.tar[0.1].value, abs=0.06)
     assert f"4 classes, {expected.genuine} genuine and {expected.impostors} impostor pairs" in out
+    openings = [record for record in RunFolder(done.folder).records() if record.get("by") == "verify"]
+    assert [(record["opened"], record["images"]) for record in openings] == [("test split", 20)]
     assert "EER" in out
     assert "OPIS" in out
 

@@ -15,7 +15,6 @@ from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.figures.verification_plot import VerificationCurves
-from similis.retrieval.intervals import Interval
 from similis.retrieval.verification import Verification, verify
 from similis.run.finished import trained_model
 from similis.run.gallery import embed_gallery
@@ -65,8 +64,10 @@ class Photos:
 def choose_threshold(
     embedded: Embedded,
     far: float,
-    manifest: Manifest,
     *,
+    classes: Sequence[str],
+    data: str,
+    fingerprint: str,
     pairs: Pairs | None = None,
     groups: Tensor | None = None,
     draws: int = 2000,
@@ -74,19 +75,18 @@ def choose_threshold(
     """Verify an embedding and choose the threshold of a false accept rate.
 
     Args:
-        embedded: vectors (N, D), labels (N,) and rows of the manifest (N,).
+        embedded: vectors (N, D) and labels (N,).
         far: false accept rate to keep.
-        manifest: names the classes and the data.
+        classes: their names.
+        data: name of the data set.
+        fingerprint: of the data set.
         pairs: see :func:`similis.retrieval.verification.verify`.
         groups: (N,), see there.
         draws: of the bootstrap.
     """
     found = verify(embedded, far=far, groups=groups, pairs=pairs, draws=draws)
-    chosen: Interval = found.threshold[far]
-    names = manifest.classes(embedded.ids)
-    threshold = Threshold(
-        far, *chosen, *found.calibration, tuple(names.values()), manifest.name, manifest.fingerprint()
-    )
+    chosen = found.threshold[far]
+    threshold = Threshold(far, *chosen, *found.calibration, tuple(classes), data, fingerprint)
     return threshold, found
 
 
@@ -111,7 +111,15 @@ def verify_run(
     vectors = embed_gallery(trained_model(result, machine), manifest, machine, result.spec.evaluation.batch_size)
     groups = manifest.numbers("group") if manifest.has("group") else None
     embedded = Embedded(vectors, manifest.labels, torch.arange(len(manifest)))
-    threshold, found = choose_threshold(embedded, far, manifest, pairs=photos.pairs, groups=groups)
+    threshold, found = choose_threshold(
+        embedded,
+        far,
+        classes=manifest.class_names,
+        data=manifest.name,
+        fingerprint=manifest.fingerprint(),
+        pairs=photos.pairs,
+        groups=groups,
+    )
     if keep:
         write_threshold(result.folder, threshold)
     return threshold, found
@@ -128,6 +136,8 @@ def open_photos(source: str, result: RunResult, machine: Machine) -> Photos:
     manifest = open_data(source, root=machine.data_root, allow_counts=True)
     if source == data.source:
         split = split_data(manifest, protocol="default", seed=data.split_seed, test_share=data.test_share)
+        opened = {"stage": "test", "step": 0, "opened": "test split", "images": len(split.test), "by": "verify"}
+        RunFolder(result.folder).log(opened)
         return Photos(manifest.select(split.test))
     parts = manifest.parts
     test = [row for row, part in enumerate(parts) if part == "test"]
