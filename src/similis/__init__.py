@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from similis.retrieval.embed import embed
     from similis.retrieval.evaluate import evaluate
     from similis.retrieval.search import search
+    from similis.retrieval.verification import verify
     from similis.run.load import load, pretrained
     from similis.run.model import Model
     from similis.run.run import train
@@ -49,6 +50,7 @@ _PUBLIC = {
     "shard": ("similis.objective.sharding", "shard"),
     "tournament": ("similis.study.tournament", "run_tournament"),
     "train": ("similis.run.run", "train"),
+    "verify": ("similis.retrieval.verification", "verify"),
 }
 _MODULES = ("formula", "losses")  # beside the names: what authors of losses import, and the losses as functions
 
@@ -78,6 +80,7 @@ __all__ = [
     "shard",
     "tournament",
     "train",
+    "verify",
 ]
 
 

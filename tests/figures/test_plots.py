@@ -14,6 +14,7 @@ from similis.figures.recall_plots import (
     draw_recall_lines,
     line_style,
 )
+from similis.figures.verification_plot import VerificationCurves, draw_verification
 from similis.values import DataError, UserError
 
 RECORDS = [
@@ -132,3 +133,15 @@ def test_points_of_a_class_stand_where_the_plane_puts_them():
     figure = draw_map(VECTORS, labels)
     plane = principal_plane(VECTORS)[0]
     assert np.asarray(figure.axes[0].collections[1].get_offsets()) == pytest.approx(plane[labels == 1].numpy())
+
+
+def test_a_verification_shows_the_curve_the_pairs_and_the_threshold():
+    roc = [(0.0, 0.1, 0.0, 0.2), (0.01, 0.4, 0.3, 0.5), (0.1, 0.7, 0.6, 0.8), (1.0, 1.0, 1.0, 1.0)]
+    curves = VerificationCurves(0.1, 0.55, roc, [0.2, 0.4, 0.8], [0, 1, 3], [6, 2, 0], [0.5, 0.6, 0.61])
+    curve, pairs, classes = draw_verification(curves, "letters").axes
+    assert curve.get_xscale() == "log"
+    assert curve.lines[0].get_ydata().tolist() == [0.4, 0.7, 1.0]
+    assert curve.lines[1].get_ydata().tolist() == [0.7]
+    assert pairs.lines[0].get_xdata() == [0.55, 0.55]
+    assert [patch.get_xy()[:, 1].max() for patch in pairs.patches] == [0.75, 0.75]  # shares of either kind
+    assert sum(patch.get_height() for patch in classes.patches) == 3

@@ -34,7 +34,9 @@ def test_the_interval_equals_that_of_plain_loops():
         ]
         means.append(sum(all_values) / len(all_values))
     means.sort()
-    reach = math.sqrt(7 / 6) * stats.t.ppf(0.975, 6)
+    sizes = [len(by_class[label]) for label in classes]
+    effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    reach = math.sqrt(effective / (effective - 1)) * stats.t.ppf(0.975, effective - 1)
     for edge, got in ((-reach, found.low), (reach, found.high)):
         place = stats.norm.cdf(edge) * 49
         below = math.floor(place)
@@ -47,7 +49,7 @@ def test_the_interval_equals_that_of_plain_loops():
 def test_draws_come_in_tiles_of_any_size_with_the_same_answer():
     heights = torch.rand(9, dtype=torch.float64)
     by_tile = [
-        class_bootstrap(lambda times: times @ heights / times.sum(1), 9, draws=101, cells=cells)
+        class_bootstrap(lambda times: times @ heights / times.sum(1), torch.ones(9), draws=101, cells=cells)
         for cells in (9, 70, 2**20)
     ]
     assert all(torch.equal(torch.stack(one), torch.stack(by_tile[0])) for one in by_tile)
@@ -55,8 +57,8 @@ def test_draws_come_in_tiles_of_any_size_with_the_same_answer():
 
 def test_several_statistics_share_the_draws():
     heights = torch.rand(12, dtype=torch.float64)
-    both = class_bootstrap(lambda t: torch.stack([t @ heights, 2 * (t @ heights)], dim=1), 12)
-    one = class_bootstrap(lambda t: t @ heights, 12)
+    both = class_bootstrap(lambda t: torch.stack([t @ heights, 2 * (t @ heights)], dim=1), torch.ones(12))
+    one = class_bootstrap(lambda t: t @ heights, torch.ones(12))
     assert both.interval(0) == one.interval()
     assert torch.allclose(torch.stack(both)[:, 1], 2 * torch.stack(one)[:, 0])
 

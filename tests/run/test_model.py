@@ -239,3 +239,24 @@ def test_many_threads_add_and_search_at_once(model):
             assert hit.similarity == pytest.approx(
                 float(model.similarity(picture(101), picture(100 * number + step))), abs=1e-5
             )
+
+
+def test_same_or_different_by_a_threshold_that_the_gallery_gives_and_the_model_keeps(model, tmp_path):
+    axes = torch.eye(model.dim)
+    spread = functional.normalize(axes[:8].repeat(6, 1) + 0.3 * axes[8:56], dim=1)
+    model.add(spread, labels=[str(n % 8) for n in range(48)], ids=[str(n) for n in range(48)])
+    limit = model.threshold(far=0.01)
+    alike = spread @ spread.T
+    other = torch.arange(48)[:, None] % 8 != torch.arange(48) % 8
+    assert float((alike[other] >= limit).float().mean()) <= 0.01
+    assert float((alike[~other] >= limit).float().mean()) > 0.9
+    assert model.same(spread[0], spread[8], far=0.01)
+    assert not model.same(spread[0], spread[1], far=0.01)
+    again = similis.load(model.save(tmp_path / "kept"), device="cpu")
+    assert again.chosen == model.chosen
+    assert again.chosen.classes == tuple(str(n) for n in range(8))
+    for entry in again.gallery.contents().entries:
+        again.remove(entry.id)
+    assert again.threshold(far=0.01) == limit  # kept, though there is nothing left to choose it on
+    with pytest.raises(UserError, match="add images of two classes or more"):
+        again.threshold(far=0.02)

@@ -30,6 +30,7 @@ VERBS = {
     "train": "train:train",
     "evaluate": "evaluate:evaluate",
     "search": "search:search",
+    "verify": "verify:verify",
     "spec schema": "spec:schema",
     "spec example": "spec:example",
     "tournament plan": "tournament:plan",

@@ -57,9 +57,8 @@ def classify_vectors(
 
     Example:
         >>> gallery = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-        >>> queries, labels = torch.tensor([[1.0, 0.1], [-1.0, 0.0]]), torch.tensor([7, 7, 5])
-        >>> found = classify_vectors(queries, gallery, labels, threshold=0.5)
-        >>> found.labels.tolist()
+        >>> queries = torch.tensor([[1.0, 0.1], [-1.0, 0.0]])
+        >>> classify_vectors(queries, gallery, torch.tensor([7, 7, 5]), threshold=0.5).labels.tolist()
         [7, -1]
     """
     if len(labels) != len(gallery) or (len(labels) and int(labels.min()) < 0):

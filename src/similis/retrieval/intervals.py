@@ -72,15 +72,13 @@ def mean_interval(
     _, place, counts = torch.unique(labels[kept].cpu(), return_inverse=True, return_counts=True)
     sizes = counts.double()
     sums = torch.zeros_like(sizes).index_add_(0, place, scores)
-    found = class_bootstrap(
-        lambda times: (times @ sums) / (times @ sizes), len(sizes), share=share, draws=draws, seed=seed
-    )
+    found = class_bootstrap(lambda times: (times @ sums) / (times @ sizes), sizes, share=share, draws=draws, seed=seed)
     return found.interval()
 
 
 def class_bootstrap(
     statistic: Callable[[Tensor], Tensor],
-    classes: int,
+    sizes: Tensor,
     *,
     share: float = 0.95,
     draws: int = DRAWS,
@@ -90,15 +88,16 @@ def class_bootstrap(
     r"""Intervals of statistics of a set of classes, by drawing classes with replacement.
 
     The interval is the expanded percentile interval of Hesterberg (What Teachers Should Know About the Bootstrap,
-    The American Statistician 69, 2015): the quantiles of the draws at :math:`\Phi(\pm \sqrt{K/(K-1)}\, t_{K-1})`
-    instead of :math:`\Phi(\pm z)`, which corrects the narrowness of the plain percentile interval where classes are
-    few. It stays within the range of the statistic. Two limits: a statistic that is the same in every class has an
+    The American Statistician 69, 2015): the quantiles of the draws at :math:`\Phi(\pm \sqrt{K_e/(K_e-1)}\, t_{K_e-1})`
+    instead of :math:`\Phi(\pm z)`, with the effective number of classes :math:`K_e = (\sum_k w_k)^2 / \sum_k w_k^2`.
+    This corrects the narrowness of the plain percentile interval where classes are few or a few of them weigh most.
+    It stays within the range of the statistic. Two limits: a statistic that is the same in every class has an
     interval of width zero, and shares near 0 or 1 with ten classes are covered about nine times in ten.
 
     Args:
         statistic: class counts (R, K), float64 -> values (R,) or (R, S). Row r says how often each class was drawn;
             the estimate itself is the row of ones. Draws that give NaN are left out.
-        classes: K, two or more.
+        sizes: (K,) weight :math:`w_k` of each class in the statistic: its queries, or its pairs; two or more above 0.
         share: of the intervals that cover the true value.
         draws: how many rows in all.
         seed: of the draws.
@@ -106,13 +105,15 @@ def class_bootstrap(
 
     Example:
         >>> heights = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64)
-        >>> found = class_bootstrap(lambda times: times @ heights / times.sum(1), 5).interval()
+        >>> found = class_bootstrap(lambda times: times @ heights / times.sum(1), torch.ones(5)).interval()
         >>> found.value, found.low < 2, found.high > 4
         (3.0, True, True)
     """
-    if classes < 2 or draws < 2 or not 0.0 < share < 1.0:
+    classes, weights = len(sizes), sizes.double()
+    present = int((weights > 0).sum())
+    if present < 2 or draws < 2 or not 0.0 < share < 1.0:
         raise UserError(
-            f"{classes} classes, {draws} draws and share={share} given; an interval needs two classes or more, two "
+            f"{present} classes, {draws} draws and share={share} given; an interval needs two classes or more, two "
             "draws or more and a share between 0 and 1"
         )
     chance = torch.Generator().manual_seed(seed)
@@ -124,7 +125,8 @@ def class_bootstrap(
             for start in range(0, draws, step)
         ]
     )
-    reach = math.sqrt(classes / (classes - 1)) * t_quantile(0.5 + share / 2, classes - 1)
+    effective = max(2.0, float(weights.sum() ** 2 / weights.square().sum()))
+    reach = math.sqrt(effective / (effective - 1)) * t_quantile(0.5 + share / 2, effective - 1)
     edges = torch.special.ndtr(torch.tensor([-reach, reach], dtype=torch.float64))
     low, high = drawn.nanquantile(edges, dim=0)
     return Bounds(value, low, high)

@@ -40,7 +40,9 @@ class Encoder:
         """Whether this is one item, and not a collection."""
         return is_item(items) or is_vector(items)
 
-    def encode(self, items: Iterable[Any], batch_size: int, progress: Callable[[int], None] | None = None) -> Tensor:
+    def encode(
+        self, items: Iterable[Any] | Manifest, batch_size: int, progress: Callable[[int], None] | None = None
+    ) -> Tensor:
         """Embeddings (N, D) of items or of a data set."""
         if isinstance(items, Manifest):
             loader = images_for(self.embedder, items, self.machine, policies=("eval",))

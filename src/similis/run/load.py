@@ -10,6 +10,7 @@ from similis.run.model import Model
 from similis.run.model_folder import ABOUT, read_model_folder
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec
+from similis.run.verification import read_threshold
 
 
 def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
@@ -30,12 +31,19 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
     machine, folder = Machine(device=device, workers=workers), Path(path)
     if (folder / ABOUT).exists():
         embedder, spec, name, held = read_model_folder(folder, machine)
-        model = Model(embedder, spec, name=name, machine=machine)
+        model = Model(embedder, spec, name=name, machine=machine, threshold=read_threshold(folder))
         model.gallery.add(held.vectors, held.entries)
         return model
     result = finished(folder)
     embedder = trained_model(result, machine)
-    return Model(embedder, result.spec.model, name=result.address, machine=machine, folder=result.folder)
+    return Model(
+        embedder,
+        result.spec.model,
+        name=result.address,
+        machine=machine,
+        folder=result.folder,
+        threshold=read_threshold(result.folder),
+    )
 
 
 def pretrained(

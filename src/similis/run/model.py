@@ -21,8 +21,9 @@ from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
 from similis.run.model_folder import save_model_folder
 from similis.run.spec import ModelSpec
+from similis.run.verification import Threshold, choose_threshold, write_threshold
 from similis.training.tensors import cached_tensors
-from similis.values import Preprocessing, UserError
+from similis.values import Embedded, Preprocessing, UserError
 
 BATCH = 32
 
@@ -65,6 +66,7 @@ class Model:
         spec: how the network is built.
         gallery: what :meth:`search` and :meth:`classify` look through.
         folder: of the run, where embeddings of data sets are kept; None for a model without one.
+        chosen: the threshold of "same or different" with the classes it was chosen on; None before there is one.
 
     Example:
         >>> import numpy as np
@@ -78,12 +80,20 @@ class Model:
     """
 
     def __init__(
-        self, embedder: Embedder, spec: ModelSpec, *, name: str, machine: Machine, folder: Path | None = None
+        self,
+        embedder: Embedder,
+        spec: ModelSpec,
+        *,
+        name: str,
+        machine: Machine,
+        folder: Path | None = None,
+        threshold: Threshold | None = None,
     ) -> None:
         self.name = name
         self.embedder = embedder
         self.spec = spec
         self.folder = folder
+        self.chosen = threshold
         self.gallery = Gallery(embedder.dim)
         self._encoder = Encoder(embedder, machine)
         self._lock = RLock()
@@ -196,6 +206,33 @@ class Model:
         ]
         return answers[0] if self._encoder.is_one(items) else answers
 
+    def threshold(self, far: float = 1e-3) -> float:
+        """The similarity from which two images count as the same class, at most this share of strangers among them.
+
+        It is the one that ``similis verify`` chose for this rate. Without one it is chosen on the labelled images of
+        the gallery, and kept with the model; for classes that are less alike than those it is too strict, and for
+        classes that are more alike too lenient.
+
+        Args:
+            far: false accept rate, the share of pairs of different classes at or above the threshold.
+        """
+        with self._lock:
+            if self.chosen is None or self.chosen.far != far:
+                vectors, labels, names = self.gallery.contents().labelled()
+                if len(names) < 2:
+                    raise UserError(
+                        f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
+                        "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
+                    )
+                found = Embedded(vectors, labels, torch.arange(len(labels)))
+                self.chosen = choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0]
+            return self.chosen.value
+
+    def same(self, a: Any, b: Any, *, far: float = 1e-3) -> bool:
+        """Whether two images show the same class, with at most this rate of false accepts; see :meth:`threshold`."""
+        limit = self.threshold(far)
+        return float(self.similarity(a, b)) >= limit
+
     def explain(self, a: Any, b: Any) -> Explanation:
         """How alike two images are, and which of their places make them so; needs matplotlib for the picture."""
         pixels, images = self._encoder.prepare([a, b])
@@ -206,7 +243,10 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""
-        return save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
+        place = save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
+        if self.chosen is not None:
+            write_threshold(place, self.chosen)
+        return place
 
     def _limit(self, version: int, vectors: Tensor, labels: Tensor, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""

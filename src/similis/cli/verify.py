@@ -1,0 +1,53 @@
+"""``similis verify RUN DATA``: choose the threshold of "same or different" for the model of a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def verify(
+    *,
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of runs with one finished.")],
+    data: Annotated[
+        str, typer.Argument(help="Data (its test classes, if stated), or a CSV of pairs: path,path,0 or 1.")
+    ],
+    far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
+    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+) -> None:
+    """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
+    from similis.cli.screen import console, show_table
+    from similis.run.finished import finished
+    from similis.run.machine import Machine
+    from similis.run.verification import FILE, curves_of, verify_run
+
+    result = finished(run)
+    threshold, found = verify_run(result, data, far, Machine(device=device, workers=workers, data_root=root))
+    rows = [(f"TAR at FAR {rate:g}", f"{100 * t.value:.1f} %", f"{100 * t.low:.1f} to {100 * t.high:.1f} %",
+             f"{found.threshold[rate].value:.4f}") for rate, t in found.tar.items()]  # fmt: skip
+    eer = found.eer
+    rows += [
+        (
+            "EER",
+            f"{100 * eer.value:.1f} %",
+            f"{100 * eer.low:.1f} to {100 * eer.high:.1f} %",
+            f"{found.eer_threshold:.4f}",
+        ),
+        ("OPIS", f"{found.opis:.2e}", "", ""),
+    ]
+    counted = f"{len(found.classes)} classes, {found.genuine:,} genuine and {found.impostors:,} impostor pairs"
+    show_table(f"{threshold.data}: {counted}", ("measure", "value", "95 % interval", "threshold"), rows)
+    kept = result.folder / FILE
+    say = console().print
+    say(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}", markup=False, soft_wrap=True)
+    if output is not None:
+        from similis.cli.train_pictures import write_picture
+        from similis.figures.verification_plot import draw_verification
+
+        write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
+        say(f"figure     {output}", markup=False, soft_wrap=True)
