@@ -1,8 +1,8 @@
 """What a device does with a step: for a user with a card, one command and a file to send.
 
 ``python -m benchmarks.device [--device auto] [--json FILE]`` times a training step of an ImageNet network, four losses
-at four batch sizes, embedding and exact evaluation, and counts how often a step makes the host wait (CUDA says so by
-itself). On the processor the sizes are smaller, so that it ends within minutes.
+at four batch sizes, three of them compiled, embedding and exact evaluation, and counts how often a step makes the host
+wait (CUDA says so by itself). On the processor the sizes are smaller, so that it ends within minutes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.rounds import median, print_table, write_json
+from benchmarks.rounds import alternate, median, median_ratio, print_table, write_json
 from similis.engine.device import choose_device, describe_device
 from similis.objective.loss import loss
 from similis.retrieval.embed import embed
@@ -75,6 +75,30 @@ def loss_rows(device: torch.device, sizes: tuple[int, ...]) -> dict[str, dict[st
     return found
 
 
+def compiled_rows(device: torch.device, size: int) -> dict[str, dict[str, float]]:
+    """One step of each loss with and without ``loss.compile()``, in turns."""
+    x = torch.randn(size, DIM, generator=torch.Generator().manual_seed(0)).to(device).requires_grad_()
+    labels = (torch.arange(size) // 4).to(device)
+    found = {}
+    for name in ("multi_similarity", "supcon", "proxy_anchor"):
+        steps = {}
+        for kind in ("eager", "compiled"):
+            made = (loss(name, num_classes=CLASSES, dim=DIM) if name == "proxy_anchor" else loss(name)).to(device)
+            if kind == "compiled":
+                made.compile(fullgraph=True)
+
+            def step(made=made) -> None:
+                made(x, labels).backward()
+                wait(device)
+
+            steps[kind] = step
+        turns = alternate(steps, ROUNDS)
+        found[f"{name} {size}"] = {kind: median(seconds) for kind, seconds in turns.items()} | {
+            "times faster": median_ratio(turns, "eager", "compiled")
+        }
+    return found
+
+
 def network_rows(device: torch.device, batch: int, size: int) -> dict[str, dict[str, float | int | None]]:
     """A training step with an ImageNet network, and embedding, in images a second."""
     from similis.model.embedder import build_embedder
@@ -110,7 +134,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--only", choices=["losses", "network", "evaluation"])
+    parser.add_argument("--only", choices=["losses", "compiled", "network", "evaluation"])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = choose_device(given.device)
@@ -121,6 +145,11 @@ def main() -> None:
         figures["losses"] = found = loss_rows(device, (128, 512, 1024, 2048) if small else (512, 2048, 8192, 32768))
         print_table(
             "Losses", ["loss, B", "seconds", "waits"], [(k, v["seconds"], v["waits"]) for k, v in found.items()]
+        )
+    if given.only in (None, "compiled"):
+        figures["compiled"] = pairs = compiled_rows(device, 512 if small else 2048)
+        print_table(
+            "Compiled", ["loss, B", "eager", "compiled", "times faster"], [(k, *v.values()) for k, v in pairs.items()]
         )
     if given.only in (None, "network"):
         figures["network"] = rows = network_rows(device, 8 if small else 128, 64 if small else 224)

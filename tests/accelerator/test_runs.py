@@ -122,3 +122,19 @@ def test_a_training_loop_waits_to_log_and_for_nothing_else(way, device, count, t
     steps, waits = (later - first for first, later in zip(*found, strict=True))
     assert steps >= 20
     assert waits <= (steps if way == "memory" else 0) + steps / LOG_STEPS + 20, str(counts)  # and once an epoch
+
+
+APART = {"small_conv": 0.0, "resnet18": 0.0, "convnext_atto": 0.03, "vit_tiny_patch16_224": 0.03}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", APART)
+def test_bf16_differs_where_autocast_has_other_lists(backbone, device, tmp_path):
+    """Embeddings after an epoch, of unit length: those of a device are CUDA's lists of operators, not the CPU's."""
+    changes = {"training__precision": "bf16", "training__epochs": 1, "training__select": "last"}
+    changes |= {"model__backbone": backbone, "model__image_size": 32, "training__optimiser": "sgd"}
+    here, there = (run(small(**changes), Machine(root=tmp_path / n, device=n)) for n in ("cpu", str(device)))
+    expected, found = (load_file(each.folder / "embeddings.safetensors")["vectors"] for each in (here, there))
+    apart = float((expected - found).abs().max())
+    print(f"{backbone}: {apart:.1e}")  # shown by pytest -rP
+    assert apart <= APART[backbone]

@@ -84,6 +84,7 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
         (["--ranks", "2", "--workers", "2"], "give one of the two"),
         (["--address", "auto"], "say how many --workers"),
         (["--device", "abacus"], "there is no device 'abacus' here; available: cpu"),
+        (["--device", "cuda:99"], "there is no device 'cuda:99' here; available: cpu"),
         (["--device", "xpu:9"], "there is no device 'xpu:9' here; available: cpu"),
     ],
 )
