@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +84,30 @@ def test_blocks_are_found_and_marked_ones_left_out():
     found = blocks(text)
     assert [block.kind for block in found] == ["python", "console"]
     assert commands(found[1]) == [["y", "z"]]
+
+
+@pytest.mark.skipif(not os.environ.get("SIMILIS_DATA"), reason="real photos and weights are not here (SIMILIS_DATA)")
+def test_the_readme_uses_a_model_on_real_photos(tmp_path):
+    """The lines of README about the model object, on some photos of groceries and a real network."""
+    grocery = similis.open_data("grocery", allow_counts=True)
+    names, paths = grocery.values("class_name"), grocery.values("path")
+    kinds = list(dict.fromkeys(names))[:6]
+    for kind in kinds:
+        for row in [row for row, name in enumerate(names) if name == kind][:6]:
+            file = tmp_path / "photos" / kind / Path(paths[row]).name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(grocery.read_bytes(row))
+    unseen = [row for row, name in enumerate(names) if name == kinds[2]][7]
+    (tmp_path / "query.ppm").write_bytes(grocery.read_bytes(unseen))
+    weights = str(Path(os.environ["SIMILIS_DATA"], "weights", "tf_efficientnet_lite0_imagenet.safetensors"))
+    network = {"weights": weights, "dim": None, "image_size": 96}
+    similis.train({"data": {"source": "photos/"}, "model": network, "training": {"epochs": 0}}, device="cpu")
+    (text,) = (b.text for b in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if "similis.load(" in b.text)
+    known: dict[str, object] = {}
+    exec(compile(text, "README.md", "exec", dont_inherit=True), known)
+    model = known["model"]
+    assert isinstance(model, similis.Model)
+    assert model.search("query.ppm", 1, copies=False)[0].label == kinds[2]
+    assert model.classify("query.ppm", k=1).label == "brand new"
+    assert (tmp_path / "why.png").exists()
+    assert similis.load("my-model", device="cpu").dim == 1280

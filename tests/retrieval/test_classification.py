@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from similis.retrieval.classification import Classified, classify_vectors, open_set
+from similis.retrieval.classification import Classified, classify_vectors, open_set, unknown_threshold
 from similis.retrieval.search import search
 from similis.values import UserError
 
@@ -75,3 +75,36 @@ def test_open_set_rates_equal_plain_loops():
         assert one.low < one.value < one.high
     none = open_set(Classified(answer, torch.zeros(200)), truth, torch.arange(8), draws=100)
     assert math.isnan(none.unknown_accepted.value)
+
+
+@pytest.mark.parametrize("accept", [None, 0.0, 0.1, 0.5, 1.0])
+def test_the_threshold_of_unknown_equals_plain_loops(accept):
+    chance = torch.Generator().manual_seed(7)
+    centres = torch.randn(6, 5, generator=chance)
+    labels = torch.arange(6).repeat_interleave(4)
+    x = torch.nn.functional.normalize((centres[labels] + 0.7 * torch.randn(24, 5, generator=chance)).double(), dim=1)
+    friends, strangers = [], []
+    for i in range(24):
+        friends.append(max(float(x[i] @ x[j]) for j in range(24) if j != i and labels[i] == labels[j]))
+        strangers.append(max(float(x[i] @ x[j]) for j in range(24) if labels[i] != labels[j]))
+    found = unknown_threshold(x, labels, accept)
+    accepted = sum(value >= found for value in strangers) / 24
+    if accept is not None:
+        assert accepted <= accept
+        lower = max((value for value in strangers if value < found), default=None) if accept < 1 else None
+        if lower is not None:  # the next smaller threshold would let one more in than allowed
+            assert sum(value >= lower for value in strangers) / 24 > accept
+        return
+    refused = sum(value < found for value in friends) / 24
+    for other in strangers:
+        at = other + 1e-6
+        gap = abs(sum(v >= at for v in strangers) / 24 - sum(v < at for v in friends) / 24)
+        assert abs(accepted - refused) <= gap + 1e-9
+
+
+def test_a_gallery_of_single_photos_accepts_one_stranger_in_twenty():
+    x = torch.nn.functional.normalize(torch.randn(40, 6, generator=torch.Generator().manual_seed(3)), dim=1)
+    limit = unknown_threshold(x, torch.arange(40))
+    assert ((x @ x.T).fill_diagonal_(-1).amax(1) >= limit).sum() == 2
+    with pytest.raises(UserError, match="two classes or more"):
+        unknown_threshold(x, torch.zeros(40, dtype=torch.long))

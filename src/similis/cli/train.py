@@ -34,6 +34,9 @@ def train(
     batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [0.0001]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [0]")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="careful: fine-tune without a head, and keep what validation says helps.")
+    ] = None,
     protocol: Annotated[
         str | None, typer.Option(help="fixed-validation, cross-validation, default. [fixed-validation]")
     ] = None,
@@ -66,7 +69,7 @@ def train(
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
-    from similis.cli.train_spec import asked_keys, asked_spec
+    from similis.cli.train_spec import asked_keys, asked_spec, recipe_keys
     from similis.run.machine import Machine
 
     check_place(ranks, workers, address)
@@ -79,7 +82,7 @@ def train(
         "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
         "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
     }  # fmt: skip
-    spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
+    spec = asked_spec(source, recipe_keys(recipe) | asked_keys(named, set_ or ()), machine)
     if workers is None:  # the driver of Ray may have other devices than its workers
         from similis.engine.device import describe_device
 

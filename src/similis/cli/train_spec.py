@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from similis.data.samplers.mined import GROUP
-from similis.registry import losses
+from similis.registry import losses, unknown
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
 from similis.run.parts import open_source, resolve_sampler
@@ -17,6 +17,10 @@ from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, re
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
+# What measured best on validation classes: python -m benchmarks.fine_tuning
+RECIPES: dict[str, dict[str, Any]] = {
+    "careful": {"model.dim": None, "training.lr": 1e-4, "training.interpolate": [0.0, 0.25, 0.5, 0.75, 1.0]},
+}
 SCRATCH = ("small_conv",)  # networks without published weights
 
 
@@ -26,6 +30,20 @@ def asked_keys(named: Mapping[str, Any], settings: Sequence[str]) -> dict[str, A
     if given.get("model.weights") in ("none", "null"):
         given["model.weights"] = None
     return given | parse_settings(settings)
+
+
+def recipe_keys(name: str | None) -> dict[str, Any]:
+    """Dotted keys of a recipe; options that are asked for come before them.
+
+    Example:
+        >>> recipe_keys("careful")["model.dim"] is None
+        True
+    """
+    if name is None:
+        return {}
+    if name not in RECIPES:
+        raise UserError(unknown("recipe", name, RECIPES))
+    return dict(RECIPES[name])
 
 
 def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine) -> RunSpec:

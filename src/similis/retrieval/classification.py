@@ -14,6 +14,7 @@ from similis.retrieval.similarity import TILE, Similarity, to_comparable
 from similis.values import Neighbors, UserError
 
 UNKNOWN = -1
+ROUNDING = 1e-6  # by which the same cosine may differ between two products of float32
 
 
 class Classified(NamedTuple):
@@ -110,7 +111,7 @@ def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = No
     if classes < 2 or (accept is not None and not 0.0 <= accept <= 1.0):
         raise UserError(f"{classes} classes and accept={accept} given; give two classes or more, a share from 0 to 1")
     strangers = search(vectors, vectors, 1, groups=(labels, labels)).similarity[:, 0].double().sort().values
-    candidates = torch.nextafter(strangers, torch.full_like(strangers, math.inf))
+    candidates = torch.cat([strangers.new_tensor([-2.0]), strangers + ROUNDING])  # all accepted, or one fewer each
     accepted = 1.0 - torch.searchsorted(strangers, candidates).double() / len(strangers)  # at each candidate, falling
     friends = own_class_scores(vectors, labels)
     if accept is not None or not len(friends):
