@@ -86,8 +86,9 @@ def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator, first: in
     """
     sums = weights.double().cumsum(1)
     slots, real = row_slots(anchors, len(weights))
-    key = int(torch.randint(2**62, (1,), generator=generator))
-    chance = uniform(key, torch.arange(first, first + len(weights)), slots.shape[1]).to(weights.device)
+    key = int(torch.randint(2**62, (1,), generator=generator, device="cpu"))
+    rows = torch.arange(first, first + len(weights), device="cpu")
+    chance = uniform(key, rows, slots.shape[1]).to(weights.device)
     if not slots.numel():
         return torch.zeros_like(anchors)
     whole = sums[:, -1:]
@@ -101,7 +102,7 @@ def uniform(key: int, rows: Tensor, width: int) -> Tensor:
 
     Whole numbers mixed by multiplying and shifting, as SplitMix64 does; products wrap around at 2^64.
     """
-    mixed = scramble(scramble(rows + key)[:, None] + torch.arange(width))
+    mixed = scramble(scramble(rows + key)[:, None] + torch.arange(width, device=rows.device))
     return torch.bitwise_and(mixed, 2**53 - 1).double() / 2**53
 
 

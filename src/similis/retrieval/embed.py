@@ -69,14 +69,16 @@ def _forward(
 
 def _fill(parts: Iterable[Embedded], count: int) -> Embedded:
     """Batches written into tensors of ``count`` rows."""
-    vectors, labels, ids = torch.empty(0, 0), torch.empty(count, dtype=torch.long), torch.empty(count, dtype=torch.long)
+    vectors = torch.empty(0, 0, device="cpu")
+    labels, ids = (torch.empty(count, dtype=torch.long, device="cpu") for _ in range(2))
     start = 0
     for part in parts:
         stop = start + len(part.ids)
         if stop > count:
             raise DataError(f"{stop} images or more came, {count} were announced; correct count or the loader")
         if start == 0:
-            vectors = torch.empty((count, part.vectors.shape[1]), dtype=_stored_type(part.vectors.dtype))
+            stored = _stored_type(part.vectors.dtype)
+            vectors = torch.empty((count, part.vectors.shape[1]), dtype=stored, device="cpu")
         vectors[start:stop], labels[start:stop], ids[start:stop] = part
         start = stop
     if start < count:

@@ -160,7 +160,7 @@ def _ranking_metrics(ks: tuple[int, ...]) -> Metrics:
 def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     """Collapse checks; on the sphere with cosine similarity, on the vectors as they are with dot."""
     chance = torch.Generator().manual_seed(seed)
-    some = torch.randperm(len(vectors), generator=chance)[:UNIFORMITY_ROWS].to(vectors.device)
+    some = torch.randperm(len(vectors), generator=chance, device="cpu")[:UNIFORMITY_ROWS].to(vectors.device)
     return {
         "spectral_decay": collapse.spectral_decay(vectors),
         "uniformity": collapse.uniformity(vectors[some]) if len(vectors) > 1 else float("nan"),

@@ -78,7 +78,7 @@ def mine_offline(
 
 def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tensor:
     """For each row (N,) another of its class; -1 for a class of one."""
-    uniform = torch.rand(len(labels), generator=generator, dtype=torch.float64)
+    uniform = torch.rand(len(labels), generator=generator, dtype=torch.float64, device="cpu")
     return torch.from_numpy(draw_positives(labels.numpy(), uniform.numpy()))
 
 

@@ -75,7 +75,7 @@ def as_gallery(vectors: Tensor) -> GalleryRows:
     """
     bits = (vectors + 0.0).view(torch.int32 if vectors.dtype == torch.float32 else torch.int64)  # -0 becomes 0
     chance = torch.Generator().manual_seed(0)
-    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance) * 2 + 1
+    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance, device="cpu") * 2 + 1
     odd = odd.to(bits.device)
     step = max(1, TILE // max(1, 4 * bits.shape[1]))
     hashes = torch.cat(

@@ -142,7 +142,7 @@ def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:
 def count_up(first: int, number: int, device: torch.device) -> Tensor:
     """Whole numbers (number,) from ``first`` on, known on the host too."""
     made = torch.arange(first, first + number, device=device)
-    return made if made.is_cpu else known_on_host(made, torch.arange(first, first + number))
+    return made if made.is_cpu else known_on_host(made, torch.arange(first, first + number, device="cpu"))
 
 
 def build_comparison(

@@ -39,13 +39,17 @@ def initial_proxies(size: Size, per_class: int | None = None, start: Start = "un
     if per_class is not None and per_class < 1:
         raise UserError(f"there are {per_class} vectors per class; at least 1 is needed")
     shape = (size.num_classes, size.dim) if per_class is None else (size.num_classes, per_class, size.dim)
-    values = torch.empty(shape)
+    values = torch.empty(shape, device="cpu")  # drawn on the host: the same on every device
     rows = math.prod(shape[:-1])
     if start == "kaiming_uniform":
         bound = math.sqrt(6.0 / shape[-1])
-        return values.uniform_(-bound, bound, generator=size.generator)
-    values.normal_(generator=size.generator)
-    return values * math.sqrt(2.0 / rows) if start == "kaiming_normal" else values / values.norm(dim=-1, keepdim=True)
+        values.uniform_(-bound, bound, generator=size.generator)
+    else:
+        values.normal_(generator=size.generator)
+        values = (
+            values * math.sqrt(2.0 / rows) if start == "kaiming_normal" else values / values.norm(dim=-1, keepdim=True)
+        )
+    return values.to(torch.get_default_device())
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,9 @@ def disjoint(
     """
     source = use_generator(generator)
     own, other, columns = positive.cpu(), negative.cpu(), positive.shape[1]
-    free = torch.ones(max(positive.shape), dtype=torch.bool)
+    free = torch.ones(max(positive.shape), dtype=torch.bool, device="cpu")
     found = []
-    for anchor in torch.randperm(len(own), generator=source).tolist():
+    for anchor in torch.randperm(len(own), generator=source, device="cpu").tolist():
         near, far = ((free[:columns] & mask[anchor]).nonzero()[:, 0] for mask in (own, other))
         if free[anchor] and len(near) and len(far):
             found.append((anchor, one_of(near, source), one_of(far, source)))
@@ -97,9 +97,9 @@ def disjoint_pairs(
     """
     source = use_generator(generator)
     masks, columns = (positive.cpu(), negative.cpu()), positive.shape[1]
-    free = torch.ones(max(positive.shape), dtype=torch.bool)
+    free = torch.ones(max(positive.shape), dtype=torch.bool, device="cpu")
     found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-    for anchor in torch.randperm(len(positive), generator=source).tolist():
+    for anchor in torch.randperm(len(positive), generator=source, device="cpu").tolist():
         fewer = int(len(found[1]) < len(found[0]))
         for kind in (fewer, 1 - fewer):
             partners = (free[:columns] & masks[kind][anchor]).nonzero()[:, 0]
@@ -112,4 +112,4 @@ def disjoint_pairs(
 
 def one_of(choices: Tensor, source: torch.Generator) -> int:
     """A uniform draw from a list that is not empty."""
-    return int(choices[torch.randint(len(choices), (1,), generator=source)])
+    return int(choices[torch.randint(len(choices), (1,), generator=source, device="cpu")])

@@ -190,10 +190,10 @@ def draw_others(present: Tensor, number: int, share: float, generator: torch.Gen
         >>> draw_others(torch.tensor([0, 2]), 6, 1.0, torch.Generator().manual_seed(0)).sort().values.tolist()
         [1, 3, 4, 5]
     """
-    outside = torch.ones(number, dtype=torch.bool)
+    outside = torch.ones(number, dtype=torch.bool, device="cpu")
     outside[present.cpu()] = False
     others = number - len(present)
-    order = torch.randperm(number, generator=generator)
+    order = torch.randperm(number, generator=generator, device="cpu")
     wanted = min(others, max(1, round(share * others)))
     return order[outside[order]][:wanted].to(present.device)
 

@@ -63,7 +63,7 @@ def kmeans(
 
 def plus_plus(vectors: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """K rows as first centres (k, D), each drawn with the squared distance to the nearest earlier one as weight."""
-    chance = torch.rand(k, generator=generator, dtype=torch.float64).tolist()
+    chance = torch.rand(k, generator=generator, dtype=torch.float64, device="cpu").tolist()
     chosen = [int(chance[0] * len(vectors))]
     squares = vectors.square().sum(dim=1)
     far = torch.full_like(squares, torch.inf)
