@@ -10,11 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from similis.run.finished import finished
+from similis.run.load import load
 from similis.run.machine import Machine
 from similis.run.recorder import LOG_STEPS
 from similis.run.run import run
 from similis.training.folder import RunFolder
 from tests.accelerator.ranks import train_rank, train_until
+from tests.data.pictures import picture
 from tests.run.small import small
 
 CPU_BITS = ("model.safetensors", "scores.safetensors", "embeddings.safetensors")
@@ -33,6 +35,9 @@ WAYS = {
     "chunks": {"training__chunk": 5, "model__freeze_batch_norm": True},
     "clipped": {"training__clip_norm": 0.5, "training__optimiser": "sgd"},
     "frozen first": {"training__frozen_epochs": 1},
+    "no head, layer-wise": {"model__dim": None, "training__layer_decay": 0.5},
+    "interpolated": {"model__dim": None, "training__interpolate": (0.0, 0.5, 1.0), "training__lr": 0.01},
+    "two views": {"objective__loss": "nt_xent", "training__views": 2, "training__labelled": False},
 }
 
 
@@ -42,7 +47,9 @@ def assert_same_bits(here, there):
         {f"{name}/{key}": value for name in CPU_BITS for key, value in load_file(each.folder / name).items()}
         for each in (here, there)
     )
-    numbers = [json.dumps([each.validation, each.history, each.test, each.whole]) for each in (here, there)]
+    numbers = [
+        json.dumps([each.validation, each.history, each.test, each.whole, each.before]) for each in (here, there)
+    ]
     assert numbers[0] == numbers[1]
     assert expected.keys() == found.keys()
     assert [key for key in expected if not torch.equal(expected[key], found[key])] == []
@@ -55,6 +62,20 @@ def test_a_run_gives_the_bits_of_the_cpu(way, device, tmp_path):
     assert there.facts["device"] == device.type
     assert here.address != there.address
     assert_same_bits(here, there)
+
+
+def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):
+    result = run(small(), Machine(root=tmp_path, device="cpu"))
+    here, there = (load(result.folder, device=name) for name in ("cpu", str(device)))
+    items = [picture(seed) for seed in range(9)]
+    assert torch.equal(here.encode(items), there.encode(items))
+    for model in (here, there):
+        model.add(items[:8], labels=[str(n % 4) for n in range(8)], ids=[str(n) for n in range(8)])
+    assert here.search(items[8], 5) == there.search(items[8], 5)
+    assert here.classify(items, 3) == there.classify(items, 3)
+    assert here.threshold(far=0.2) == there.threshold(far=0.2)
+    ours, theirs = (model.explain(items[0], items[1]) for model in (here, there))
+    assert torch.equal(ours.parts, theirs.parts)
 
 
 @pytest.mark.parametrize("way", ["proxies", "memory", "mining", "average"])
