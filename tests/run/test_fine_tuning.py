@@ -9,7 +9,7 @@ from similis.run.finished import finished, trained_model
 from similis.run.machine import Machine
 from similis.run.parts import build_model
 from similis.run.run import run
-from similis.run.stage import build_task
+from similis.run.stage import batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
 from similis.values import UserError
@@ -92,8 +92,18 @@ def test_interpolation_is_linear_in_the_share():
         ({**BARE, "training__interpolate": [0.5, 1.0], "training__select": "last"}, "nothing validates; name one"),
         ({**BARE, "training__interpolate": [1.5]}, "less than or equal to 1"),
         ({**BARE, "evaluation__sizes": [8]}, "evaluation.sizes has 8"),
+        ({"training__resolutions": [8], "training__policy": "affine"}, "set training.policy=random-resized"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(changes, words):
     with pytest.raises(UserError, match=words):
         small(**changes)
+
+
+def test_the_resolution_rises_over_the_epochs_and_evaluation_has_the_models_own(tmp_path):
+    stage = stage_of(tmp_path, training__resolutions=[8, 12, 16], training__epochs=7)
+    task = build_task(stage)
+    sides = [next(iter(batches_of(stage, task)(epoch, 0))).images.shape[-1] for epoch in range(7)]
+    assert sides == [8, 8, 8, 12, 12, 16, 16]
+    assert next(iter(stage.parts.loader.ordered(stage.rows, batch_size=4))).images.shape[-1] == 16
+    assert ran(tmp_path, training__resolutions=[8, 16]).epochs > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,9 +21,10 @@ from similis.values import DataError, Preprocessing, UserError
 
 
 class Request(NamedTuple):
-    """One batch to fetch: rows of the manifest, policy, seed, epoch, and how many views of each row.
+    """One batch to fetch: rows of the manifest, policy, seed, epoch, views of each row, and pixels of a side.
 
-    With two views a batch has all rows once, and then all of them again in another augmentation.
+    With two views a batch has all rows once, and then all of them again in another augmentation. Pixels are those of
+    the network where None is given.
     """
 
     rows: Tensor
@@ -31,6 +32,7 @@ class Request(NamedTuple):
     seed: int
     epoch: int
     views: int = 1
+    size: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +55,15 @@ class ImageData:
 
     def fetch(self, request: Request) -> Tensor:
         """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
-        policy, size, count = policy_of(request.policy), self.preprocessing.size, len(request.rows)
-        batch = np.empty((request.views * count, size, size, 3), dtype=np.uint8)
+        policy, count, wish = policy_of(request.policy), len(request.rows), self.preprocessing
+        wish = wish if request.size is None else replace(wish, size=request.size)
+        batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
         for place, row in enumerate(request.rows.tolist()):
             image = self.read_image(row, policy.keep)
             for view in range(request.views):
                 chance = (request.seed, request.epoch, int(self.ids[row]), view)
                 draws = draws_of(*chance) if policy.crop != "centre" else ()
-                batch[view * count + place] = augment(image, policy, self.preprocessing, draws)
+                batch[view * count + place] = augment(image, policy, wish, draws)
         return torch.from_numpy(batch)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:

@@ -88,6 +88,7 @@ class Loader:
         start: int = 0,
         views: int = 1,
         labelled: bool = True,
+        size: int | None = None,
     ) -> Iterator[Batch]:
         """The batches of an epoch, from batch number ``start`` on.
 
@@ -99,9 +100,10 @@ class Loader:
             start: where to go on after an interruption.
             views: augmentations of each image; the batch is so many times as long.
             labelled: whether labels are those of the data; else each image is a class of its own, named by its row.
+            size: pixels of a side; None for the network's.
         """
         policy_of(policy)
-        requests = [Request(rows, policy, seed, epoch, views) for rows in batches[start:]]
+        requests = [Request(rows, policy, seed, epoch, views, size) for rows in batches[start:]]
         return self._load(requests, self.data.labels if labelled else torch.arange(len(self.data.labels)))
 
     def ordered(self, rows: Tensor, *, batch_size: int) -> Iterator[Batch]:

@@ -34,6 +34,7 @@ ADDED = (
     ("training", "interpolate"),
     ("training", "views"),
     ("training", "labelled"),
+    ("training", "resolutions"),
 )
 
 # Packages whose code computes runs; the command line and the figures do not.

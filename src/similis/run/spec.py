@@ -116,6 +116,11 @@ class TrainingSpec(Part):
     sampler: Literal["balanced", "random", "hierarchical", "mined"] | None = Field(
         default=None, description="null: what the loss needs; mined: pairs with hard negatives, as mining says"
     )
+    resolutions: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(),
+        description="pixels of a side through equal parts of the epochs, small ones first; empty: model.image_size "
+        "throughout; needs policy=random-resized",
+    )
     views: Literal[1, 2] = Field(
         default=1, description="augmentations of each image in a batch; 2 needs the sampler random"
     )
@@ -177,6 +182,11 @@ class TrainingSpec(Part):
         """Images that a sampler draws for a batch, each of which has as many rows in it as views."""
         return self.batch_size // self.views
 
+    def pixels_at(self, epoch: int) -> int | None:
+        """Pixels of a side in an epoch, counted from 0; None for the model's own."""
+        parts = len(self.resolutions)
+        return self.resolutions[min(epoch * parts // max(self.epochs, 1), parts - 1)] if parts else None
+
 
 class EvaluationSpec(Part):
     """What is measured at the end."""
@@ -219,6 +229,11 @@ class RunSpec(Part):
             raise ValueError(
                 f"training.interpolate goes back to the start, and a head of {m.dim} starts at random; "
                 "set model.dim=null"
+            )
+        if t.resolutions and t.policy != "random-resized":
+            raise ValueError(
+                f"training.resolutions has {list(t.resolutions)} and the policy is {t.policy}, which crops one size "
+                "only; set training.policy=random-resized"
             )
         if (not t.labelled and t.views == 1) or t.batch_size % t.views:
             raise ValueError(

@@ -241,6 +241,7 @@ def batches_of(stage: Stage, task: Task) -> Callable[[int, int], Iterator[Batch]
             start=start,
             views=t.views,
             labelled=t.labelled,
+            size=t.pixels_at(epoch),
         )
 
     return batches
