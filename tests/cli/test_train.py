@@ -55,6 +55,22 @@ def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
     assert (folder / "sheet.png").stat().st_mtime_ns == stamp
 
 
+def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):
+    asked = ["train", "synthetic?classes=12&images=6&size=16", "--backbone", "small_conv", "--epochs", "1",
+             "--size", "16", "--no-pictures", "--runs", str(tmp_path)]  # fmt: skip
+    assert ended([*asked, "--recipe", "careful", "--lr", "0.003"]) == 0
+    out = capsys.readouterr().out
+    assert "share of training" in out
+    assert "the network's own" in out
+    assert "untrained, 32 pixels" in out
+    assert any(words in out for words in ("Training helped", "Training hurt", "No significant difference"))
+    (spec,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/spec.json"))
+    assert (spec["model"]["dim"], spec["training"]["lr"]) == (None, 0.003)
+    assert spec["training"]["interpolate"] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert ended([*asked, "--recipe", "carefull"]) == 2
+    assert "did you mean 'careful'" in capsys.readouterr().err
+
+
 def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(VALUES))

@@ -154,6 +154,7 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("protocol", result.spec.data.protocol),
         ("selected on", result.selected_on),
         ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
+        *([("share of training", f"{percent(facts['share'])}, the rest is the start")] if "share" in facts else []),
         ("seed", str(result.spec.seed)),
         ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
     ]
