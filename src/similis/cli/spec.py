@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from similis.run.spec import Part
+    from similis.run.training_spec import Part
 
 
 def schema() -> None:
@@ -36,7 +36,7 @@ def example_lines(model: type[Part], indent: str = "") -> Iterator[str]:
     """One line for each key with its default and its meaning; the keys of a part below its own."""
     import json
 
-    from similis.run.spec import Part
+    from similis.run.training_spec import Part
 
     for key, field in model.model_fields.items():
         part = field.annotation

@@ -7,16 +7,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from similis.registry import losses, unknown
-from similis.run.spec import (
-    DataSpec,
-    EvaluationSpec,
-    MiningSpec,
-    ModelSpec,
-    ObjectiveSpec,
-    Part,
-    TrainingSpec,
-    replace_values,
-)
+from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, ObjectiveSpec, replace_values
+from similis.run.training_spec import MiningSpec, Part, TrainingSpec
 from similis.values import UserError
 
 _OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
