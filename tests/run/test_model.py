@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import similis
 from similis.data.open_data import open_data
-from similis.run.model import Answer, Hit
+from similis.run.answers import Answer, Hit
 from similis.training.files import DamagedError
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
@@ -260,3 +260,17 @@ def test_same_or_different_by_a_threshold_that_the_gallery_gives_and_the_model_k
     assert again.threshold(far=0.01) == limit  # kept, though there is nothing left to choose it on
     with pytest.raises(UserError, match="add images of two classes or more"):
         again.threshold(far=0.02)
+
+
+def test_numbers_are_good_labels_and_nothing_gives_nothing(model):
+    model.add([picture(1), picture(2)], labels=[1, 2], ids=[10, 20])
+    assert [(hit.id, hit.label) for hit in model.search(picture(1), 1)] == [("10", "1")]
+    assert model.classify([], unknown=False) == []
+    assert model.search([], 3) == []
+    assert model.similarity([], [picture(1)]).shape == (0, 1)
+    model.add([])
+    model.remove([10])
+    with pytest.raises(UserError, match=r"the only label of the gallery is '2'.*unknown=False"):
+        model.classify(picture(1))
+    with pytest.raises(UserError, match="k"):
+        model.search(picture(1), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,9 @@ from similis.figures.explanation import draw_explanation
 from similis.model.embedder import Embedder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
-from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
+from similis.retrieval.gallery import Entry, Gallery, search_gallery
 from similis.retrieval.similarity import to_comparable
+from similis.run.answers import Answer, Explanation, default_id, entries_of, hits
 from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
 from similis.run.model_folder import save_model_folder
@@ -26,29 +27,6 @@ from similis.training.tensors import cached_tensors
 from similis.values import Embedded, Preprocessing, UserError
 
 BATCH = 32
-
-
-class Hit(NamedTuple):
-    """An answer of a search: id and label of an image of the gallery, and its cosine similarity to the query."""
-
-    id: str
-    label: str | None
-    similarity: float
-
-
-class Answer(NamedTuple):
-    """A classification: the label, None for unknown, and the similarity of the nearest image that voted for it."""
-
-    label: str | None
-    similarity: float
-
-
-class Explanation(NamedTuple):
-    """Why two images are alike: their similarity, the part (2, h, w) of each place in it, and a matplotlib figure."""
-
-    similarity: float
-    parts: Tensor
-    picture: Any
 
 
 class Model:
@@ -127,7 +105,9 @@ class Model:
         found = found[0] if self._encoder.is_one(a) else found
         return found[..., 0] if self._encoder.is_one(b) else found
 
-    def add(self, items: Any, labels: Sequence[str] | str | None = None, ids: Sequence[str] | None = None) -> None:
+    def add(
+        self, items: Any, labels: Sequence[str | None] | str | None = None, ids: Sequence[str] | None = None
+    ) -> None:
         """Put items into the gallery; what it knows by its contents is not embedded again.
 
         Args:
@@ -139,7 +119,9 @@ class Model:
             self.gallery.add(self._embed_data(items), entries_of(items))
             return
         given = [items] if self._encoder.is_one(items) else list(items)
-        names = [labels] * len(given) if labels is None or isinstance(labels, str) else list(labels)
+        if labels is None or isinstance(labels, str):
+            labels = [labels] * len(given)
+        names = [None if label is None else str(label) for label in labels]
         called = [None] * len(given) if ids is None else list(ids)
         if not len(names) == len(called) == len(given):
             raise UserError(
@@ -155,11 +137,11 @@ class Model:
 
     def remove(self, ids: Sequence[str] | str) -> None:
         """Take ids out of the gallery."""
-        self.gallery.remove([ids] if isinstance(ids, str) else list(ids))
+        self.gallery.remove([ids] if isinstance(ids, str) else [str(each) for each in ids])
 
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
-        self.add(items, labels=label)
+        self.add(items, labels=str(label))
 
     def forget(self, label: str) -> None:
         """Take all images of a class out of the gallery."""
@@ -198,6 +180,11 @@ class Model:
         vectors, labels, names = held.labelled()
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
+        if unknown and len(names) == 1:
+            raise UserError(
+                f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
+                "class, or pass unknown=False"
+            )
         limit = self._limit(held.version, vectors, labels, accept) if unknown else None
         found = classify_vectors(self._vectors(items), vectors, labels, k=k, threshold=limit)
         answers = [
@@ -259,7 +246,8 @@ class Model:
     def _vectors(self, items: Any) -> Tensor:
         """Comparable embeddings (N, D), also of one item."""
         given = [items] if self._encoder.is_one(items) else list(items)
-        return to_comparable(torch.cat([self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]))
+        found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
+        return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))
 
     def _embed_data(self, data: Manifest) -> Tensor:
         """Embeddings of a data set, read from the run's folder if they are there."""
@@ -269,25 +257,3 @@ class Model:
         path = self.folder / "galleries" / f"{key[:24]}.safetensors"
         metadata = {"format": "similis-gallery-1", "contents": f"{self.name}/{key}"}
         return cached_tensors(path, lambda: {"vectors": self.encode(data)}, metadata)["vectors"]
-
-
-def entries_of(data: Manifest) -> list[Entry]:
-    """The images of a data set as entries: path, class name, hash."""
-    digests = data.values("content") if data.has("content") else [""] * len(data)
-    paths = data.values("path") if data.has("path") else [str(row) for row in data.values("id")]
-    return [Entry(*row) for row in zip(paths, data.values("class_name"), digests, strict=True)]
-
-
-def default_id(item: Any, digest: str) -> str:
-    """What an item is called if nobody says: its path, or a part of its hash."""
-    if isinstance(item, str | Path):
-        return str(item)
-    if not digest:
-        raise UserError("an embedding has no name of its own; give ids")
-    return digest[:16]
-
-
-def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
-    """One row of a search as hits."""
-    pairs = [(held.entries[row], value) for row, value in zip(rows, similarity, strict=True) if row >= 0]
-    return [Hit(entry.id, entry.label, value) for entry, value in pairs]
