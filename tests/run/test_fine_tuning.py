@@ -9,7 +9,7 @@ from similis.run.finished import finished, trained_model
 from similis.run.machine import Machine
 from similis.run.parts import build_model
 from similis.run.run import run
-from similis.run.stage import batches_of, build_task
+from similis.run.stage import batches_of, build_task, choose_share, run_stage
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
 from similis.values import UserError
@@ -107,3 +107,11 @@ def test_the_resolution_rises_over_the_epochs_and_evaluation_has_the_models_own(
     assert sides == [8, 8, 8, 12, 12, 16, 16]
     assert next(iter(stage.parts.loader.ordered(stage.rows, batch_size=4))).images.shape[-1] == 16
     assert ran(tmp_path, training__resolutions=[8, 16]).epochs > 0
+
+
+def test_of_equally_good_shares_the_nearest_to_the_start_is_chosen(tmp_path):
+    stage = stage_of(tmp_path, **BARE, training__interpolate=[1.0, 0.25, 0.75], training__epochs=1)
+    stage.validate = lambda _model: 0.5
+    start = {name: value.clone() for name, value in stage.parts.model.state_dict().items()}
+    found = run_stage(stage)
+    assert choose_share(stage, found, start).share == 0.25

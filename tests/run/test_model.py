@@ -177,6 +177,15 @@ def test_what_is_unlike_the_gallery_is_unknown(model):
     stranger, friend = axes[100], functional.normalize(axes[3] + 0.1 * axes[50], dim=0)
     assert model.classify([stranger, friend], 1) == [Answer(None, 0.0), Answer("3", pytest.approx(0.995, abs=1e-3))]
     assert model.classify(stranger, 1, unknown=False).label is not None
+    limit = model._limits[None][1]
+    model.remove([str(n) for n in (0, 10)])
+    model.add(torch.stack([friend, stranger]), labels=["4", "4"], ids=["a", "b"])
+    model.classify(friend, 1)
+    assert model._limits[None][1] != limit  # another gallery, another threshold
+    model.remove(["a", "b"])
+    after = model._limits[None][1]
+    model.classify(friend, 1)
+    assert model._limits[None][1] != after
 
 
 def test_an_empty_gallery_says_what_to_do(model):
