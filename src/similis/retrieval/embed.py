@@ -105,7 +105,7 @@ def _stored_type(given: torch.dtype) -> torch.dtype:
 def _evaluation_mode(model: object) -> Iterator[None]:
     """A module in evaluation mode for a while; each part returns to its own mode, not to the root's.
 
-    Only parts in training mode are touched: setting all of a large network costs as much as embedding an image.
+    Only parts in training mode are touched: to set all costs a large network some per cent of a forward of one image.
     """
     parts = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
     for part in parts:
