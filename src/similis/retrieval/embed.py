@@ -105,13 +105,15 @@ def _stored_type(given: torch.dtype) -> torch.dtype:
 
 @contextmanager
 def _evaluation_mode(model: object) -> Iterator[None]:
-    """A module in evaluation mode for a while; each part returns to its own mode, not to the root's."""
-    parts = list(model.modules()) if isinstance(model, nn.Module) else []
-    training = [part.training for part in parts]
+    """A module in evaluation mode for a while; each part returns to its own mode, not to the root's.
+
+    Only parts in training mode are touched: to set all costs a large network some per cent of a forward of one image.
+    """
+    parts = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
     for part in parts:
         part.training = False
     try:
         yield
     finally:
-        for part, mode in zip(parts, training, strict=True):
-            part.training = mode
+        for part in parts:
+            part.training = True

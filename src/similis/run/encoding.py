@@ -47,13 +47,14 @@ class Encoder:
         if isinstance(items, Manifest):
             loader = images_for(self.embedder, items, self.machine, policies=("eval",))
             return self._forward(loader, len(items), batch_size)
-        found, done = [torch.empty(0, self.embedder.dim)], 0
+        found, done = bytearray(), 0  # grows in place: chunks that are joined at the end would be held twice
         for chunk in chunks(items):
-            found.append(self._encode_opened([self.open(item) for item in chunk], batch_size))
+            vectors = self._encode_opened([self.open(item) for item in chunk], batch_size)
+            found += vectors.numpy().tobytes()
             done += len(chunk)
             if progress is not None:
                 progress(done)
-        return torch.cat(found)
+        return torch.frombuffer(found, dtype=torch.float32).view(-1, self.embedder.dim) if done else self.nothing
 
     def open(self, item: Any) -> Any:
         """An item as it is embedded: a vector, encoded bytes, or an image of Pillow's."""
@@ -110,6 +111,11 @@ class Encoder:
 
     def _forward(self, loader: Loader, count: int, batch_size: int) -> Tensor:
         return embed(self.embedder, loader.ordered(torch.arange(count), batch_size=batch_size), count=count).vectors
+
+    @property
+    def nothing(self) -> Tensor:
+        """Embeddings (0, D) of no items."""
+        return torch.empty(0, self.embedder.dim)
 
     @property
     def where(self) -> torch.device:
