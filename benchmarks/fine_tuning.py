@@ -137,5 +137,17 @@ def line(name: str, row: Mapping[str, Any]) -> tuple[object, ...]:
     return (name, *numbers, row["share"])
 
 
+def page_row(name: str, row: Mapping[str, Any]) -> str:
+    """One row of the table in results/fine-tuning.md."""
+    data, rest = name.split(" ", 1)
+    recipe, seed = rest.rsplit(" ", 1)
+    pixels = DATA[data][0]
+    cells = []
+    for metric in COMPARED:
+        value, low, high = (100 * part for part in row[f"gain {metric} {pixels}"])
+        cells += [f"{100 * row[metric]:.1f}", f"{value:+.1f} ({low:+.1f} to {high:+.1f})"]
+    return f"| {' | '.join([data, str(pixels), recipe, seed, *cells, format(row['share'], '.2f')])} |"
+
+
 if __name__ == "__main__":
     main()

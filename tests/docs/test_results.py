@@ -1,7 +1,10 @@
 """The tables of README and of the results pages are what their committed records give."""
 
+import json
+
 import pytest
 
+from benchmarks.fine_tuning import page_row
 from benchmarks.studies import STUDIES, birds
 from benchmarks.study_cells import RESULTS, cells, floors
 from similis.registry import losses
@@ -56,3 +59,11 @@ def test_a_report_does_not_call_different_samplers_equal():
     report = (RESULTS / "cub-tournament" / "report.md").read_text(encoding="utf-8")
     (line,) = (line for line in report.splitlines() if line.startswith("Allowed to differ"))
     assert "its sampler" in line
+
+
+def test_the_page_of_fine_tuning_shows_its_records():
+    page = (RESULTS / "fine-tuning.md").read_text(encoding="utf-8").splitlines()
+    found = json.loads((RESULTS / "fine-tuning.json").read_text(encoding="utf-8"))["figures"]
+    assert [row for name, row in ((name, page_row(name, row)) for name, row in found.items()) if row not in page] == []
+    trained = [row for row in found.values() if row["share"] > 0]
+    assert all(row[key][1] > 0 for row in trained for key in row if key.startswith("gain"))  # "every interval above"

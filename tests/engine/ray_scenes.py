@@ -120,8 +120,8 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
     words = ["train", str(root / "run.json"), "--runs", str(root / "ray"), "--workers", "2", "--no-pictures"]
     seen = under_kills(words, root / "ray", root, int(kills), float(pause))
     alone = run_on_ranks(parse_spec(values), Machine(root=root / "alone"), ranks=2)
-    (found,) = (path for path in (root / "ray").iterdir() if (path / "result.json").exists())
-    assert [(path / "address").read_text() for path in (root / "ray").iterdir()] == [alone.address]
+    (found,) = (path for path in (root / "ray").glob("[!.]*") if (path / "result.json").exists())
+    assert [(path / "address").read_text() for path in (root / "ray").glob("[!.]*")] == [alone.address]
     assert remains(found) == remains(alone.folder)  # weights, scores, every step once: to the bit
     assert "test MAP@R" in seen
     assert "step" in seen, "no progress came back to the display"

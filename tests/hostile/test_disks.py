@@ -66,7 +66,7 @@ def search(place: Path, folder: Path) -> list[str]:
 
 
 def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.iterdir() if path.is_dir())
+    (folder,) = (path for path in root.glob("[!.]*") if path.is_dir())
     return folder
 
 

@@ -130,7 +130,7 @@ def finished(place):
 
 
 def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.iterdir() if path.is_dir())
+    (folder,) = (path for path in root.glob("[!.]*") if path.is_dir())
     return folder
 
 

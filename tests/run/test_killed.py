@@ -47,7 +47,7 @@ def started(server, root: Path, moment: str = "", number: int = 0):
 
 
 def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.iterdir() if path.name != "features")
+    (folder,) = (path for path in root.glob("[!.]*") if path.name != "features")
     return folder
 
 
