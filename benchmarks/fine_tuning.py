@@ -25,8 +25,8 @@ from similis.run.parts import build_loader, build_model, open_source
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
+from similis.run.stage import best_share
 from similis.run.untouched import COMPARED, embed_test, untouched_networks
-from similis.training.optimisers import interpolate
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
 SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}
@@ -67,28 +67,20 @@ def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, di
         untouched[pixels] = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
     rows = {recipe: compared(result.scores(), untouched, result, 1.0)}
     if recipe in INTERPOLATED:
-        share, scores = best_share(result, machine)
+        share, scores = interpolated_scores(result, machine)
         rows[INTERPOLATED[recipe]] = compared(scores, untouched, result, share)
     return rows
 
 
-def best_share(result: RunResult, machine: Machine) -> tuple[float, Mapping[str, Any]]:
+def interpolated_scores(result: RunResult, machine: Machine) -> tuple[float, Mapping[str, Any]]:
     """The share that validation chooses between start and end, and the test scores there."""
     spec = result.spec
-    source = open_source(spec, machine)
-    start = build_model(spec, machine).state_dict()
-    values = {}
-    for share in SHARES:
-        model = trained_model(result, machine)
-        interpolate(model, start, share)
-        loader = build_loader(model, source, spec, machine)
-        judge = partial(validation_recall, rows=source.split.validation, spec=spec, loader=loader)
-        values[share] = judge(model)
-    best = max(values, key=lambda share: (values[share], -share))
-    model = trained_model(result, machine)
-    interpolate(model, start, best)
-    found = evaluate_rows(model, build_loader(model, source, spec, machine), source.split.test, spec)
-    return best, judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).per_query
+    source, model = open_source(spec, machine), trained_model(result, machine)
+    loader = build_loader(model, source, spec, machine)
+    judge = partial(validation_recall, model, rows=source.split.validation, spec=spec, loader=loader)
+    share, _ = best_share(model, build_model(spec, machine).state_dict(), SHARES, judge)
+    found = evaluate_rows(model, loader, source.split.test, spec)
+    return share, judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).per_query
 
 
 def compared(
@@ -109,6 +101,16 @@ def compared(
 def known_rows(path: Path | None) -> dict[str, Any]:
     """The rows of an earlier call, for the record grows from call to call."""
     return dict(json.loads(path.read_text())["figures"]) if path is not None and path.exists() else {}
+
+
+def print_gains(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Rows of means and differences, each with its interval, in per cent."""
+    columns = ["row", *(part for name in COMPARED for part in (name, "low", "high", "gain", "low", "high"))]
+    lines = [
+        [row, *(100 * part for name in COMPARED for part in (*each[name], *each[f"gain {name}"]))]
+        for row, each in found.items()
+    ]
+    print_table(title, columns, lines)
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.fine_tuning import known_rows
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.fine_tuning import known_rows, print_gains
+from benchmarks.rounds import arguments, write_json
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of
 from similis.run.finished import trained_model
@@ -124,12 +124,7 @@ def main() -> None:
     for row in [asked.only] if asked.only else ROWS:
         found[row] = measure(row, machine)
         write_json(asked.json, "python -m benchmarks.two_views", found)
-    columns = ["row", *(part for name in COMPARED for part in (name, "low", "high", "gain", "low", "high"))]
-    lines = [
-        [row, *(100 * part for name in COMPARED for part in (*each[name], *each[f"gain {name}"]))]
-        for row, each in found.items()
-    ]
-    print_table(f"Omniglot test classes, per cent, {len(SEEDS)} seeds", columns, lines)
+    print_gains(f"Omniglot test classes, per cent, {len(SEEDS)} seeds", found)
 
 
 if __name__ == "__main__":

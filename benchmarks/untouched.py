@@ -12,10 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fine_tuning import DATA, known_rows
+from benchmarks.fine_tuning import DATA, known_rows, print_gains
 from benchmarks.lite_weights import FOLDER
 from benchmarks.photos import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, write_json
 from similis.retrieval.intervals import mean_interval
 from similis.run.machine import Machine
 from similis.run.result import RunResult
@@ -62,12 +62,7 @@ def main() -> None:
     for row in [asked.only] if asked.only else jobs:
         found[row] = figures_of(*jobs[row], machine)
         write_json(asked.json, "python -m benchmarks.untouched", found)
-    columns = ["row", *(part for name in COMPARED for part in (name, "low", "high", "gain", "low", "high"))]
-    lines = [
-        [row, *(100 * part for name in COMPARED for part in (*each[name], *each[f"gain {name}"]))]
-        for row, each in found.items()
-    ]
-    print_table("untouched networks on test classes, per cent", columns, lines)
+    print_gains("untouched networks on test classes, per cent", found)
 
 
 if __name__ == "__main__":

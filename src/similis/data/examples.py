@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -35,6 +35,29 @@ class Request(NamedTuple):
     size: int | None = None
 
 
+def augmented_batch(
+    request: Request, preprocessing: Preprocessing, ids: Tensor, read_image: Callable[[int, float], Pixels]
+) -> Tensor:
+    """All views of the rows of a request (views B, S, S, 3), uint8; each image is read once.
+
+    Args:
+        request: rows, policy, chance, views and size.
+        preprocessing: of the network.
+        ids: (N,) that the augmentation of an image is drawn by.
+        read_image: (row, what the policy keeps) -> the prepared image.
+    """
+    policy, count = policy_of(request.policy), len(request.rows)
+    wish = preprocessing if request.size is None else replace(preprocessing, size=request.size)
+    batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
+    for place, row in enumerate(request.rows.tolist()):
+        image = read_image(row, policy.keep)
+        for view in range(request.views):
+            chance = (request.seed, request.epoch, int(ids[row]), view)
+            draws = draws_of(*chance) if policy.crop != "centre" else ()
+            batch[view * count + place] = augment(image, policy, wish, draws)
+    return torch.from_numpy(batch)
+
+
 @dataclass(frozen=True, eq=False)
 class ImageData:
     """Images of a manifest with a network's preprocessing; ``caches`` by what a policy keeps of an image.
@@ -55,16 +78,7 @@ class ImageData:
 
     def fetch(self, request: Request) -> Tensor:
         """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
-        policy, count, wish = policy_of(request.policy), len(request.rows), self.preprocessing
-        wish = wish if request.size is None else replace(wish, size=request.size)
-        batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
-        for place, row in enumerate(request.rows.tolist()):
-            image = self.read_image(row, policy.keep)
-            for view in range(request.views):
-                chance = (request.seed, request.epoch, int(self.ids[row]), view)
-                draws = draws_of(*chance) if policy.crop != "centre" else ()
-                batch[view * count + place] = augment(image, policy, wish, draws)
-        return torch.from_numpy(batch)
+        return augmented_batch(request, self.preprocessing, self.ids, self.read_image)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""
@@ -127,13 +141,13 @@ class ItemData:
         return torch.zeros(len(self.items), dtype=torch.int64)
 
     def fetch(self, request: Request) -> Tensor:
-        """Prepared and cropped images (B, S, S, 3), uint8."""
-        policy, wish = policy_of(request.policy), self.preprocessing
-        batch = np.empty((len(request.rows), wish.size, wish.size, 3), dtype=np.uint8)
-        for place, row in enumerate(request.rows.tolist()):
-            image = prepare(open_item(self.items[row]), resize=wish.resize, interpolation=wish.interpolation)
-            batch[place] = augment(image, policy, wish, ())
-        return torch.from_numpy(batch)
+        """Prepared and cropped images (views B, S, S, 3), uint8."""
+        return augmented_batch(request, self.preprocessing, torch.arange(len(self.items)), self.read_image)
+
+    def read_image(self, row: int, keep: float) -> Pixels:
+        """An item, decoded and resized."""
+        wish = self.preprocessing
+        return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,14 @@ from similis.data.manifest import Manifest
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.retrieval.intervals import mean_interval
-from similis.run.model import Model
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
 from similis.values import Embedded, UserError
+
+if TYPE_CHECKING:  # runs evaluate without the object and its pictures
+    from similis.run.model import Model
 
 
 def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -156,15 +156,40 @@ def choose_share(stage: Stage, found: Selection, start: Mapping[str, Tensor]) ->
         raise UserError(f"training.interpolate has {len(shares)} shares and no image validates; name one share")
     if stage.validate is None:
         return replace(found, share=shares[0])
+    validate = stage.validate
+
+    def judge() -> float:
+        here = validate(stage.parts.trained) if is_first(stage.communicator) else None
+        return as_first(here, stage.communicator)
+
+    load_chosen(model, stage.folder, stage.name)
+    best, values = best_share(model, start, shares, judge)
+    for share, value in values.items():
+        stage.folder.log({"stage": stage.name, "step": 0, "share": share, "recall@1": value})
+    return replace(found, share=best, value=values[best])
+
+
+def best_share(
+    model: nn.Module, start: Mapping[str, Tensor], shares: Iterable[float], judge: Callable[[], float]
+) -> tuple[float, dict[float, float]]:
+    """The share with the best value (of equals the nearest to the start) and all values; the model is left there.
+
+    Args:
+        model: trained.
+        start: its state before the training.
+        shares: to try.
+        judge: the value of the model as it is.
+    """
+    trained = {name: value.clone() for name, value in model.state_dict().items()}
     values: dict[float, float] = {}
     for share in sorted(shares):
-        load_chosen(model, stage.folder, stage.name)
+        model.load_state_dict(trained)
         interpolate(model, start, share)
-        here = stage.validate(stage.parts.trained) if is_first(stage.communicator) else None
-        values[share] = as_first(here, stage.communicator)
-        stage.folder.log({"stage": stage.name, "step": 0, "share": share, "recall@1": values[share]})
+        values[share] = judge()
     best = max(values, key=lambda share: (values[share], -share))
-    return replace(found, share=best, value=values[best])
+    model.load_state_dict(trained)
+    interpolate(model, start, best)
+    return best, values
 
 
 def build_task(stage: Stage) -> Task:

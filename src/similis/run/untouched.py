@@ -67,8 +67,9 @@ def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
     m = spec.model
     own = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
     as_run = own.model_copy(update={"image_size": m.image_size, "resize": m.resize})
-    networks = [build_network(way, machine, normalise=True, seed=spec.seed).eval() for way in (own, as_run)]
-    return networks if networks[0].preprocessing != networks[1].preprocessing else networks[:1]
+    ways = (own,) if as_run == own else (own, as_run)
+    networks = [build_network(way, machine, normalise=True, seed=spec.seed).eval() for way in ways]
+    return networks if networks[0].preprocessing != networks[-1].preprocessing else networks[:1]
 
 
 def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source) -> Embedded:

@@ -57,18 +57,17 @@ def parameter_groups(
         head: parameters behind the backbone.
         loss: with its proxies.
         rates: of the groups.
-        layers: the backbone's parameters from input to output, for ``rates.layer_decay``.
+        layers: the backbone's parameters from input to output, a group each; none for one group of all of them.
     """
     head = list(head)
     known = {id(p) for p in head}
     backbone = [p for p in model.parameters() if id(p) not in known]
     learned = [p for p in loss.parameters() if id(p) not in known | {id(p) for p in backbone}]
-    slow = layers if rates.layer_decay != 1.0 else ()
-    below = {id(p) for layer in slow for p in layer}
+    below = {id(p) for layer in layers for p in layer}
     groups = [
         *(
             {"name": f"layer {number}", "params": list(layer), "base_lr": rates.lr * rates.layer_decay**above}
-            for number, (layer, above) in enumerate(zip(slow, reversed(range(len(slow))), strict=True))
+            for number, (layer, above) in enumerate(zip(layers, reversed(range(len(layers))), strict=True))
         ),
         {"name": "backbone", "params": [p for p in backbone if id(p) not in below], "base_lr": rates.lr},
         {"name": "head", "params": head, "base_lr": rates.lr * rates.head_multiplier},
