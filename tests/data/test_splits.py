@@ -67,6 +67,14 @@ def test_every_training_class_validates_in_exactly_one_fold(manifest, seed, fold
     assert len({split.fingerprint for split in splits}) == folds
 
 
+def test_another_validation_seed_moves_the_validation_classes_and_leaves_the_test_classes():
+    manifest = open_data("synthetic?classes=40&images=2&size=8")
+    one, other, same = (split_data(manifest, validation_seed=seed) for seed in (None, 1, 0))
+    assert one.test.tolist() == other.test.tolist()
+    assert one.validation.tolist() != other.validation.tolist()
+    assert one.fingerprint == same.fingerprint != other.fingerprint
+
+
 def test_a_tenth_of_the_training_classes_validates():
     manifest = manifest_of([3] * 40, [label >= 20 for label in range(40)])
     split = split_data(manifest, protocol="fixed-validation")

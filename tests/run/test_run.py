@@ -1,6 +1,7 @@
 """A run is exact: twice the same, the same for any number of workers, another with another seed; and it says all."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from similis.run.address import NUMERICS
 from similis.run.machine import Machine
 from similis.run.parts import build_objective, open_source
 from similis.training.folder import RunFolder
+from similis.training.optimisers import Schedule
 from similis.training.tensors import read_tensors
 from similis.values import Embedded, UserError
 from tests.model.letters import by_letters
@@ -147,6 +149,18 @@ def test_patience_stops_early(tmp_path):
     result = ran(tmp_path, training__epochs=6, training__patience=1, training__lr=1e-9, training__refit=False)
     assert result.epochs == 1
     assert len(result.history) == 2
+
+
+def test_a_refit_keeps_the_schedule_in_which_its_length_was_chosen(tmp_path, monkeypatch):
+    """One of four epochs is chosen: the refit ends where the cosine of four epochs is after one."""
+    rates, factor = [], Schedule.factor
+    monkeypatch.setattr(Schedule, "factor", lambda self, *place: rates.append(factor(self, *place)) or rates[-1])
+    changes = {"training__epochs": 4, "training__patience": 1, "training__lr": 1e-9, "training__schedule": "cosine"}
+    result = ran(tmp_path, **changes)
+    steps = [record["stage"] for record in RunFolder(result.folder).records() if "loss" in record]
+    refit = [rate for rate, stage in zip(rates, steps, strict=True) if stage == "refit"]
+    assert (result.epochs, len(refit)) == (1, 3)
+    assert refit == pytest.approx([0.5 * (1 + math.cos(math.pi * step / 12)) for step in range(3)])
 
 
 def test_a_miner_is_counted_and_its_draws_are_the_seeds(tmp_path):

@@ -39,6 +39,7 @@ def split_data(
     *,
     protocol: Protocol = "fixed-validation",
     seed: int = 0,
+    validation_seed: int | None = None,
     validation_share: float = 0.1,
     folds: int = 10,
     fold: int = 0,
@@ -54,6 +55,7 @@ def split_data(
         protocol: ``default`` (all training classes train, nothing validates), ``fixed-validation`` (a random
             share of the training classes validates), ``cross-validation`` (fold number ``fold`` validates).
         seed: of the draws.
+        validation_seed: of the validation classes or folds alone; None for ``seed``. The test classes stay.
         validation_share: share of the training classes that validate, at least two classes where there are three.
         folds: number of folds; fold sizes differ by at most one class.
         fold: the fold that validates, 0 to folds - 1.
@@ -69,7 +71,8 @@ def split_data(
     if len(np.unique(labels)) < 2:
         raise DataError(f"all images of {manifest.name!r} are of one class; a metric needs two: add images of others")
     train, test = find_test_classes(manifest, labels, seed, test_share)
-    validation = validation_classes(train, protocol, seed=seed, share=validation_share, folds=folds, fold=fold)
+    drawn_by = seed if validation_seed is None else validation_seed
+    validation = validation_classes(train, protocol, seed=drawn_by, share=validation_share, folds=folds, fold=fold)
     rest = np.setdiff1d(train, validation)
     if not len(rest):
         raise DataError(

@@ -24,18 +24,7 @@ from similis.values import UserError
 
 # Raise it by hand in the change that changes a number of any run: every run then has a new address. The sources of
 # losses, miners, samplers and backbones are in the address already; this stands for all that they are built on.
-NUMERICS = 1
-
-# Settings that came later, with the part they belong to: at their default they do what was done before them, so the
-# runs that were made without them keep their address.
-ADDED = (
-    ("training", "compile"),
-    ("training", "layer_decay"),
-    ("training", "interpolate"),
-    ("training", "views"),
-    ("training", "labelled"),
-    ("training", "resolutions"),
-)
+NUMERICS = 2
 
 # Packages whose code computes runs; the command line and the figures do not.
 ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")
@@ -83,9 +72,6 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
             values[part][key] = ""
     values["model"]["pooling"] = spec.model.pooled_by
     del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay
-    for part, key in ADDED:
-        if getattr(getattr(spec, part), key) == type(getattr(spec, part)).model_fields[key].default:
-            del values[part][key]
     return values
 
 

@@ -66,6 +66,7 @@ def open_source(spec: RunSpec, machine: Machine) -> Source:
         manifest,
         protocol=data.protocol,
         seed=data.split_seed,
+        validation_seed=data.validation_seed,
         validation_share=data.validation_share,
         folds=data.folds,
         fold=data.fold,

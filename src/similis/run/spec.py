@@ -35,6 +35,9 @@ class DataSpec(Part):
     folds: int = Field(default=10, ge=2, description="number of folds, cross-validation")
     fold: int = Field(default=0, ge=0, description="which fold validates, cross-validation")
     split_seed: int = Field(default=0, description="seed of the class split, apart from the run's seed")
+    validation_seed: int | None = Field(
+        default=None, description="seed of the validation classes alone; null: split_seed"
+    )
     wrong_labels: float = Field(
         default=0.0, ge=0, le=1, description="share of the training labels that are replaced by wrong ones, for studies"
     )

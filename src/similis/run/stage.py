@@ -103,7 +103,7 @@ def run_stage(stage: Stage) -> Selection:
         restore(task, kept)
         progress, notes = kept.progress, kept.notes
     stage.folder.forget_after(stage.name, progress.step, progress.epoch)
-    stage.watch.on_stage_start(stage.name, stage.epochs, task.total_steps, progress.step)
+    stage.watch.on_stage_start(stage.name, stage.epochs, task.steps_per_epoch * stage.epochs, progress.step)
     last = stage.folder.checkpoint(stage.name)
     keeper = Keeper(stage, task, notes, sound=kept is not None and kept.path == last)
     if not keeper.over(progress):
@@ -216,7 +216,7 @@ def build_task(stage: Stage) -> Task:
         optimiser=optimiser,
         schedule=Schedule(t.schedule, t.ramp_steps, t.every_epochs, t.gamma),
         steps_per_epoch=steps,
-        total_steps=steps * stage.epochs,
+        total_steps=steps * t.epochs,  # of the schedule: a refit stops early in it, as the chosen epoch did
         seed=spec.seed,
         clip_value=t.clip_value,
         clip_norm=t.clip_norm,
