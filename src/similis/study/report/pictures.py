@@ -57,7 +57,7 @@ def recall_picture(table: FairTable, out: Path) -> Picture:
     scores = table.scores
     near, far = own_intervals(scores)
     rows = [
-        (table.names[c], 100 * scores.means[c], 100 * near[c], 100 * far[c], list(100 * scores.per_seed[c]))
+        (table.names[c], 100 * scores.means[c], 100 * near[c], 100 * far[c], list(100 * scores.per_repetition[c]))
         for c in table.order()
     ]
     words = ", ".join(f"{row[0]} {row[1]:.1f}" for row in rows)
