@@ -78,6 +78,17 @@ def floor(row: Row) -> dict[str, list[float]]:
     return found
 
 
+def page_row(name: str, found: dict[str, list[float]]) -> str:
+    """The line of a row on the page results/photos.md."""
+    row, recall = ROWS[name], [100 * value for value in found["recall@1"]]
+    small = row.backbone == "small_conv"
+    network = f"small_conv, {row.options['width']}" if small else "EfficientNet-lite0"
+    kind = "random weights" if small else "random head" if row.dim else f"features, {row.pooling}"
+    crop = f"{row.size}" + (f" from {row.resize}" if row.resize else "")
+    each = ", ".join(f"{value:.2f}" for value in recall)
+    return f"| {row.data} | {crop} | {network} | {kind} | {sum(recall) / len(recall):.2f} | {each} |"
+
+
 def main() -> None:
     """Measure the rows, print a table."""
     asked = arguments(__doc__ or "", list(ROWS))

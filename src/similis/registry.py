@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from similis.introspection import check_takes, keyword_defaults, source_text
+from similis.loss_file import MARK, content_hash, import_file, split_place
 from similis.values import DeviceBudget, Options, OptionValue, UserError
 
 logger = logging.getLogger(__name__)
@@ -143,6 +144,7 @@ class Registry(Generic[E]):
         self.kind = kind
         self.package = package
         self._entries: dict[str, E] = {}
+        self._from_files: dict[tuple[str, str], E] = {}  # place and content -> entry
         self.failures = ""  # about plug-ins that cannot be imported: the end of a sentence about a missing name
         self._filled = False
         self._filling = RLock()  # of one thread, for a file that is imported may ask for another entry
@@ -156,11 +158,32 @@ class Registry(Generic[E]):
         self._entries[entry.name] = entry
 
     def get(self, name: str) -> E:
-        """The entry of that name; an unknown name is answered with the nearest one."""
+        """The entry of that name, or of ``FILE.py:FUNCTION``; an unknown name is answered with the nearest one."""
         self.fill()
+        if MARK in name:
+            return self._from_file(name)
         if name not in self._entries:
             raise UserError(unknown(self.kind, name, self._entries) + self.failures)
         return self._entries[name]
+
+    def _from_file(self, name: str) -> E:
+        """The entry that a function of a file registers, imported again if the file was edited; it joins no list."""
+        path, function = split_place(name)
+        key = f"{path}:{function}", content_hash(path)
+        with self._filling:
+            if key not in self._from_files:
+                before = dict(self._entries)
+                try:
+                    module = import_file(path)
+                    found = {k: e for k, e in self._entries.items() if e.function.__module__ == module.__name__}
+                finally:
+                    self._entries = before
+                if function not in found:
+                    raise UserError(
+                        f"{path} registers no {self.kind} {function!r} (it has: {', '.join(found) or 'none'})"
+                    )
+                self._from_files[key] = found[function]
+            return self._from_files[key]
 
     def __iter__(self) -> Iterator[E]:
         self.fill()
@@ -168,7 +191,7 @@ class Registry(Generic[E]):
 
     def __contains__(self, name: str) -> bool:
         self.fill()
-        return name in self._entries
+        return name in self._entries or MARK in name
 
     def fill(self) -> None:
         """Import every file of the package and every entry point, once; other threads wait until that is done."""

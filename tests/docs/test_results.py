@@ -2,68 +2,36 @@
 
 import json
 
-import pytest
-
-from benchmarks.fine_tuning import page_row
-from benchmarks.studies import STUDIES, birds
-from benchmarks.study_cells import RESULTS, cells, floors
-from similis.registry import losses
-from similis.study.report.tables import samplers_differ
-from similis.study.statistics.fair_table import fair_table
+from benchmarks import fine_tuning, floors
 from tests.docs.blocks import ROOT
 
-
-def page_of(study: str):
-    folder = RESULTS / study
-    return folder / "index.md" if folder.is_dir() else RESULTS / f"{study}.md"
+RESULTS = ROOT / "results"
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_page_shows_the_tables_of_its_records(study):
-    page = page_of(study).read_text(encoding="utf-8")
-    tables, _ = STUDIES[study](RESULTS / study)
-    assert tables
-    missing = [line for table in tables for line in table.lines() if line not in page.splitlines()]
-    assert missing == []
-    assert all("\n".join(table.lines()) in page for table in tables), "a row more, or in another order"
+def page_lines(name: str) -> list[str]:
+    return (RESULTS / name).read_text(encoding="utf-8").splitlines()
 
 
-def test_every_page_of_records_is_compared():
-    pages = {folder.name for folder in RESULTS.iterdir() if (folder / "index.md").exists()}
-    assert pages <= set(STUDIES)
+def figures(name: str) -> dict:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))["figures"]
 
 
-def test_the_table_of_the_readme_is_that_of_the_records():
-    (table,), _ = birds(RESULTS / "cub-tournament")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "\n".join(table.lines()) in readme
-    shown = {line.split("|")[1].strip(" `") for line in readme.splitlines() if line.startswith("| `")}
-    assert {name for (name,) in cells(RESULTS / "cub-tournament", "contestant")} <= shown
-
-
-def test_the_floor_is_below_what_trained_and_above_what_did_not():
-    """The page says that proxy_repulsion does not beat the untrained head, and that frozen 224 pixels beat all."""
-    means = {
-        name: 100 * sum(r["test"]["recall@1"] for r in rows) / len(rows)
-        for (name,), rows in cells(RESULTS / "cub-tournament", "contestant").items()
-    }
-    untrained = sum(floors("cub-96 untrained")) / len(floors("cub-96 untrained"))
-    assert [name for name, mean in means.items() if mean < untrained] == ["proxy_repulsion"]
-    assert floors("cub-224 frozen")[0] > max(means.values())
-
-
-def test_a_report_does_not_call_different_samplers_equal():
-    rows = [row for own in cells(RESULTS / "cub-tournament", "contestant").values() for row in own]
-    assert {losses.get(row["loss"]).sampler for row in rows} == {"balanced", "random"}
-    assert samplers_differ([fair_table(rows)])
-    report = (RESULTS / "cub-tournament" / "report.md").read_text(encoding="utf-8")
-    (line,) = (line for line in report.splitlines() if line.startswith("Allowed to differ"))
-    assert "its sampler" in line
+def test_the_page_of_photos_shows_the_floors():
+    page, found = page_lines("photos.md"), figures("floors.json")
+    assert found
+    assert [row for row in (floors.page_row(name, each) for name, each in found.items()) if row not in page] == []
 
 
 def test_the_page_of_fine_tuning_shows_its_records():
-    page = (RESULTS / "fine-tuning.md").read_text(encoding="utf-8").splitlines()
-    found = json.loads((RESULTS / "fine-tuning.json").read_text(encoding="utf-8"))["figures"]
-    assert [row for name, row in ((name, page_row(name, row)) for name, row in found.items()) if row not in page] == []
+    page, found = page_lines("fine-tuning.md"), figures("fine-tuning.json")
+    rows = {name: fine_tuning.page_row(name, row) for name, row in found.items()}
+    assert [row for row in rows.values() if row not in page] == []
     trained = [row for row in found.values() if row["share"] > 0]
     assert all(row[key][1] > 0 for row in trained for key in row if key.startswith("gain"))  # "every interval above"
+
+
+def test_every_withdrawn_record_is_named_on_its_page():
+    page = (RESULTS / "withdrawn" / "index.md").read_text(encoding="utf-8")
+    files = sorted(path.name for path in (RESULTS / "withdrawn").glob("*.parquet"))
+    assert files
+    assert [name for name in files if f"`{name}`" not in page] == []

@@ -38,7 +38,7 @@ def tournament(folder: Path) -> None:
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
-    made, done = plan(search={"trials": 2, "epochs": 1}, seeds=[0]), []
+    made, done = plan(search={"trials": 2, "epochs": 1, "strategy": "random"}, repetitions=1), []
     here = run_tournament(made, folder / "here")
     there = run_tournament(made, folder / "there", executor=Executor(2, on_ray=True, on_finished=done.append))
     assert without_cost(there.path) == without_cost(here.path)
@@ -127,7 +127,7 @@ def killed_run(folder: str, kills: str, epochs: str, pause: str) -> None:
     assert "step" in seen, "no progress came back to the display"
 
 
-def killed_tournament(folder: str, kills: str, seeds: str) -> None:
+def killed_tournament(folder: str, kills: str, repetitions: str) -> None:
     """A tournament under kills, and the same by the local engine without."""
     from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament
@@ -138,7 +138,7 @@ def killed_tournament(folder: str, kills: str, seeds: str) -> None:
     root = Path(folder)
     longer = {
         "contestants": ["proxy_anchor", "contrastive", "triplet", "multi_similarity"],
-        "seeds": list(range(int(seeds))),
+        "repetitions": int(repetitions),
         "search": {"trials": 3, "epochs": 40, "startup": 1, "pruning": False},
     }
     made = values(**longer)

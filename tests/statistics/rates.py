@@ -16,17 +16,24 @@ def recommended(target: Target) -> Procedure:
 
 
 def false_alarms(
-    procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, seed: int = 0
+    procedure: Procedure, world: World, repetitions: int, number: int, *, target: Target, seed: int = 0
 ) -> float:
     """Share of tournaments of equal losses with any sentence "better"; the null is the target's own."""
     chance = np.random.default_rng(seed)
     fixed = target == "these test classes"
-    alarms = (procedure(tournament(world, seeds, chance, fixed_classes=fixed)) <= 0.05 for _ in range(number))
+    alarms = (procedure(tournament(world, repetitions, chance, fixed_classes=fixed)) <= 0.05 for _ in range(number))
     return float(np.mean([alarm.any() for alarm in alarms]))
 
 
 def power(
-    procedure: Procedure, world: World, seeds: int, number: int, *, target: Target, points: float = 2.0, seed: int = 1
+    procedure: Procedure,
+    world: World,
+    repetitions: int,
+    number: int,
+    *,
+    target: Target,
+    points: float = 2.0,
+    seed: int = 1,
 ) -> float:
     """Share of right sentences about pairs that differ: half of the losses lie that many points above the rest."""
     chance = np.random.default_rng(seed)
@@ -36,7 +43,7 @@ def power(
     differ = (first < half) & (second >= half)
     hits = []
     for _ in range(number):
-        scores = tournament(world, seeds, chance, fixed_classes=target == "these test classes", gains=gains)
+        scores = tournament(world, repetitions, chance, fixed_classes=target == "these test classes", gains=gains)
         right = (procedure(scores) <= 0.05) & (scores.means[first] > scores.means[second])
         hits.append(right[differ].mean())
     return float(np.mean(hits))

@@ -1,4 +1,4 @@
-"""Simulated tournaments: class, interaction, seed and seed x class effects, then binomial queries."""
+"""Simulated tournaments: class, interaction, repetition and repetition x class effects, then binomial queries."""
 
 from dataclasses import dataclass
 
@@ -16,26 +16,28 @@ class World:
     queries: int = 59
     class_sd: float = 15.0
     interaction_sd: float = 6.0
-    seed_sd: float = 0.55
-    seed_class_sd: float = 3.0
-    unstable: int = 0  # losses whose seeds differ by two points
+    repetition_sd: float = 0.55
+    repetition_class_sd: float = 3.0
+    unstable: int = 0  # losses whose repetitions differ by two points
 
 
-def tournament(world: World, seeds: int, chance: np.random.Generator, *, fixed_classes: bool, gains=0.0) -> Scores:
+def tournament(
+    world: World, repetitions: int, chance: np.random.Generator, *, fixed_classes: bool, gains=0.0
+) -> Scores:
     """One tournament. With ``fixed_classes`` losses are equal on these classes, otherwise over all classes."""
     m, K = world.losses, world.classes
     sizes = chance.integers(world.queries - 10, world.queries + 2, K).astype(float)
     interaction = chance.normal(0, world.interaction_sd, (m, K))
     if fixed_classes:
         interaction -= (interaction @ sizes / sizes.sum())[:, None]
-    seed_sd = np.full(m, world.seed_sd)
-    seed_sd[: world.unstable] = 2.0
+    repetition_sd = np.full(m, world.repetition_sd)
+    repetition_sd[: world.unstable] = 2.0
     rate = (
         60
         + chance.normal(0, world.class_sd, K)[None, :, None]
         + interaction[:, :, None]
-        + (seed_sd[:, None] * chance.standard_normal((m, seeds)))[:, None, :]
-        + chance.normal(0, world.seed_class_sd, (m, K, seeds))
+        + (repetition_sd[:, None] * chance.standard_normal((m, repetitions)))[:, None, :]
+        + chance.normal(0, world.repetition_class_sd, (m, K, repetitions))
         + np.broadcast_to(np.asarray(gains, dtype=float), m)[:, None, None]
     )
     # Reflecting keeps means where clipping would shrink them differently for better losses.

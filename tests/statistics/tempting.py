@@ -21,16 +21,16 @@ def pairs(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
 
 
 def welch(scores: Scores) -> np.ndarray:
-    """Welch's t over seeds."""
+    """Welch's t over repetitions."""
     first, second = pairs(scores)
-    y = scores.per_seed
+    y = scores.per_repetition
     return holm(stats.ttest_ind(y[first], y[second], axis=1, equal_var=False).pvalue)
 
 
 def pooled_t(scores: Scores) -> np.ndarray:
-    """t over seeds with one variance for all losses."""
+    """t over repetitions with one variance for all losses."""
     first, second = pairs(scores)
-    y = scores.per_seed
+    y = scores.per_repetition
     m, s = y.shape
     error = np.sqrt(2 * y.var(axis=1, ddof=1).mean() / s)
     return holm(2 * stats.t.sf(np.abs(y.mean(1)[first] - y.mean(1)[second]) / error, m * (s - 1)))
@@ -48,9 +48,9 @@ def nemenyi_classes(scores: Scores) -> np.ndarray:
     return nemenyi(scores.values.mean(axis=2).T, pairs(scores))
 
 
-def nemenyi_seeds(scores: Scores) -> np.ndarray:
-    """Friedman and Nemenyi, seeds as blocks."""
-    return nemenyi(scores.per_seed.T, pairs(scores))
+def nemenyi_repetitions(scores: Scores) -> np.ndarray:
+    """Friedman and Nemenyi, repetitions as blocks."""
+    return nemenyi(scores.per_repetition.T, pairs(scores))
 
 
 def nemenyi(blocks: np.ndarray, both: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -61,33 +61,33 @@ def nemenyi(blocks: np.ndarray, both: tuple[np.ndarray, np.ndarray]) -> np.ndarr
     return stats.studentized_range.sf(apart, m, np.inf)
 
 
-def seed_bootstrap(scores: Scores) -> np.ndarray:
-    """Percentile bootstrap over seeds."""
-    return bootstrap(scores, scores.per_seed[:, :, None], classes=False)
+def repetition_bootstrap(scores: Scores) -> np.ndarray:
+    """Percentile bootstrap over repetitions."""
+    return bootstrap(scores, scores.per_repetition[:, :, None], classes=False)
 
 
 def uncorrected(scores: Scores) -> np.ndarray:
-    """Welch's t over seeds, not corrected for many pairs."""
+    """Welch's t over repetitions, not corrected for many pairs."""
     first, second = pairs(scores)
-    y = scores.per_seed
+    y = scores.per_repetition
     return stats.ttest_ind(y[first], y[second], axis=1, equal_var=False).pvalue
 
 
 def crossed_bootstrap(scores: Scores) -> np.ndarray:
-    """Percentile bootstrap over classes and seeds."""
+    """Percentile bootstrap over classes and repetitions."""
     return bootstrap(scores, None, classes=True)
 
 
-def bootstrap(scores: Scores, per_seed: np.ndarray | None, *, classes: bool) -> np.ndarray:
+def bootstrap(scores: Scores, per_repetition: np.ndarray | None, *, classes: bool) -> np.ndarray:
     m, K, s = scores.values.shape
     chance = np.random.default_rng(int(scores.values.sum() * 1e6) % 2**32)
-    draws = chance.multinomial(s, np.full(s, 1 / s), (RESAMPLES, m)) / s  # seeds are not paired
+    draws = chance.multinomial(s, np.full(s, 1 / s), (RESAMPLES, m)) / s  # repetitions are not paired
     if classes:
         weight = chance.multinomial(K, np.full(K, 1 / K), RESAMPLES) * scores.weights
         weight /= weight.sum(axis=1, keepdims=True)
         means = np.einsum("rcs,cks,rk->rc", draws, scores.values, weight, optimize=True)
     else:
-        means = np.einsum("rcs,csx->rc", draws, per_seed)
+        means = np.einsum("rcs,csx->rc", draws, per_repetition)
     first, second = pairs(scores)
     apart = means[:, first] - means[:, second]
     tail = np.minimum((apart <= 0).mean(axis=0), (apart >= 0).mean(axis=0))
@@ -95,19 +95,19 @@ def bootstrap(scores: Scores, per_seed: np.ndarray | None, *, classes: bool) -> 
 
 
 TEMPTING: dict[str, Procedure] = {
-    "Welch over seeds + Holm": welch,
-    "pooled t over seeds + Holm": pooled_t,
+    "Welch over repetitions + Holm": welch,
+    "pooled t over repetitions + Holm": pooled_t,
     "paired t over classes + Holm": class_t,
     "Friedman-Nemenyi, classes as blocks": nemenyi_classes,
-    "Friedman-Nemenyi, seeds as blocks": nemenyi_seeds,
+    "Friedman-Nemenyi, repetitions as blocks": nemenyi_repetitions,
     "crossed percentile bootstrap + Holm": crossed_bootstrap,
-    "percentile bootstrap over seeds + Holm": seed_bootstrap,
-    "Welch over seeds, not corrected": uncorrected,
+    "percentile bootstrap over repetitions + Holm": repetition_bootstrap,
+    "Welch over repetitions, not corrected": uncorrected,
 }
 
 
 def main(number: int) -> None:
-    """Print the table: false alarms and power in per cent at 2, 3, 5 and 10 seeds."""
+    """Print the table: false alarms and power in per cent at 2, 3, 5 and 10 repetitions."""
     rows = {
         "**ours, these test classes**": recommended("these test classes"),
         "**ours, unseen classes**": recommended("unseen classes"),

@@ -24,8 +24,10 @@ def values(**changes: Any) -> dict[str, Any]:
             "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
         },
         "contestants": ["proxy_anchor", "contrastive"],
+        "sampler": "balanced",
         "search": {"trials": 3, "epochs": 2, "startup": 1},
-        "seeds": [0, 1],
+        "repetitions": 2,
+        "floors": False,
         **changes,
     }
 
@@ -36,13 +38,14 @@ def plan(**changes: Any) -> Plan:
 
 
 def record(
-    name: str, seed: int = 0, *, held: dict[str, Any] | None = None, hits: list[int] | None = None
+    name: str, repetition: int = 0, *, held: dict[str, Any] | None = None, hits: list[int] | None = None
 ) -> dict[str, Any]:
     """A final record as a run leaves it, made by hand."""
     found = hits or [3, 4, 5]
     return {
-        "name": f"final-main-equal_samples-{name}-seed{seed}", "contestant": name, "loss": "triplet", "arena": "main",
-        "length": "equal samples", "seed": seed, "fold": 0, "held": held or {"model.dim": 8},
+        "name": f"final-main-equal_samples-{name}-r{repetition}", "contestant": name, "loss": "triplet",
+        "arena": "main", "length": "equal samples", "repetition": repetition, "run": 0, "fold": 0,
+        "held": held or {"model.dim": 8},
         "per_class": {"labels": list(range(len(found))), "queries": [6] * len(found), "hits": found},
     }  # fmt: skip
 

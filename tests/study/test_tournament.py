@@ -23,6 +23,7 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tournament") / "first"
     made = plan(
         contestants=["proxy_anchor", "contrastive", "triplet"],
+        repetitions=3,
         arenas=[{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}],
     )
     return made, run_tournament(made, folder)
@@ -37,7 +38,7 @@ def copy(done, tmp_path):
 def test_every_record_is_there_and_the_test_was_opened_once_per_selected_model(done):
     folder = done[1]
     finals = folder.records.all("final")
-    assert len(finals) == 3 * 2 * 2
+    assert len(finals) == 3 * 2 * 3
     assert sorted(entry["model"] for entry in folder.ledger.entries()) == sorted(record["name"] for record in finals)
     for record in finals:
         hits, queries = sum(record["per_class"]["hits"]), sum(record["per_class"]["queries"])
@@ -76,7 +77,7 @@ def test_the_report_has_everything(copy):
         "sums of ranks",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
         "importance",
-        "held equal", "`training.head_multiplier`", "12 openings", "--only triplet", "peak memory",
+        "held equal", "`training.head_multiplier`", "18 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word
         assert word.strip("#` ") in html, word
@@ -137,9 +138,9 @@ def test_add_a_loss_runs_that_loss_only(copy):
 
 def test_add_results_of_an_equal_tournament(copy, tmp_path):
     arenas = [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
-    other = run_tournament(plan(contestants=["supcon"], arenas=arenas), tmp_path / "other")
+    other = run_tournament(plan(contestants=["supcon"], arenas=arenas, repetitions=3), tmp_path / "other")
     assert add_results(copy.path, other.path) == ["supcon"]
-    assert len(copy.ledger.entries()) == 3 * 4 + 4
+    assert len(copy.ledger.entries()) == 3 * 6 + 6
     assert "supcon" in write_report(copy)[0].read_text()
 
 
@@ -157,7 +158,7 @@ def test_add_results_of_an_equal_tournament(copy, tmp_path):
 )
 def test_results_of_an_unequal_tournament_are_refused_by_the_field(copy, tmp_path, section, change, field):
     """Real runs under other terms: nothing of them comes in."""
-    unfair = values(contestants=["supcon"], seeds=[0], search={"trials": 1, "epochs": 1}, arenas=[{"name": "d8"}])
+    unfair = values(contestants=["supcon"], repetitions=1, search={"trials": 1, "epochs": 1}, arenas=[{"name": "d8"}])
     unfair["terms"][section] |= change
     other = run_tournament(plan(**unfair), tmp_path / "other")
     before = without_cost(copy.path)
@@ -179,7 +180,7 @@ def test_results_of_other_numerics_are_noticed_before_anything_is_computed(copy,
 
 
 def test_a_plan_that_was_begun_keeps_its_terms(copy):
-    changed = values(contestants=["proxy_anchor", "contrastive", "triplet"])
+    changed = values(contestants=["proxy_anchor", "contrastive", "triplet"], repetitions=3)
     changed["terms"]["training"]["epochs"] = 3
     with pytest.raises(UserError, match="terms of the plan in"):
         run_tournament(plan(**changed), copy.path)
@@ -192,7 +193,7 @@ def test_two_drivers_are_refused(done):
 
 
 def test_selection_on_test_is_said_everywhere(tmp_path):
-    made = values(seeds=[0, 1], search={"trials": 2, "epochs": 1, "startup": 1})
+    made = values(repetitions=2, search={"trials": 2, "epochs": 1, "strategy": "random"})
     made["terms"]["data"]["protocol"] = "default"
     folder = run_tournament(plan(**made), tmp_path / "default")
     text, html = (path.read_text() for path in write_report(folder))
@@ -201,7 +202,7 @@ def test_selection_on_test_is_said_everywhere(tmp_path):
     assert "## main, equal samples (selected on test)" in text
     assert "test classes: selected on test" in text
     whys = [entry["why"] for entry in folder.ledger.entries()]
-    assert whys == ["selected on test after every epoch"] * (2 * 2 + 2 * 2), "trials looked, too"
+    assert whys == ["selected on test after every epoch"] * (2 * 2 * 2 + 2 * 2), "trials looked, too"
 
 
 def test_cross_validation(tmp_path):
@@ -217,7 +218,7 @@ def test_without_a_search_nothing_is_tried(tmp_path):
     made = plan(search={"trials": 0, "epochs": 1})
     folder = run_tournament(made, tmp_path / "none")
     assert plan_cost(made).trials == len(folder.records.all("trial")) == 0
-    assert [record["settings"] for record in folder.records.all("search")] == [{}, {}]
+    assert [record["settings"] for record in folder.records.all("search")] == [{}] * 4
     assert len(folder.records.all("final")) == plan_cost(made).finals == 4
     assert "Nothing was searched" in write_report(folder)[0].read_text()
 
@@ -227,13 +228,13 @@ WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float hol
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
-    made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1})
-    with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-seed0"):
+    made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1, "strategy": "random"})
+    with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-r0"):
         run_tournament(made, tmp_path / "wild", executor=Executor(workers, on_finished=print_record))
     folder = TournamentFolder(tmp_path / "wild")
     assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
-    assert "lost  final-main-equal_samples-normface-seed1" in capsys.readouterr().out
-    wild, tame = (folder.records.read(f"search-{name}") for name in ("normface", "contrastive"))
+    assert "lost  final-main-equal_samples-normface-r1" in capsys.readouterr().out
+    wild, tame = (folder.records.read(f"search-{name}") for name in ("normface-r0", "contrastive-r0"))
     assert (wild["trials"], wild["diverged"], wild["value"], tame["diverged"]) == (2, 2, 0.0, 0)
     assert wild["samples"] == tame["samples"], "a lost trial costs a whole one"
     text = write_report(folder)[0].read_text()
@@ -241,9 +242,9 @@ def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done
     assert "contrastive" in text
 
 
-def test_one_seed_gives_a_table_and_no_verdict(tmp_path):
-    folder = run_tournament(plan(seeds=[3], search={"trials": 1, "epochs": 1}), tmp_path / "one")
-    assert "No verdicts: they need two seeds" in write_report(folder)[0].read_text()
+def test_one_repetition_gives_a_table_and_no_verdict(tmp_path):
+    folder = run_tournament(plan(repetitions=1, search={"trials": 1, "epochs": 1}), tmp_path / "one")
+    assert "No verdicts: they need three repetitions" in write_report(folder)[0].read_text()
 
 
 def test_the_report_escapes_what_comes_from_outside(copy):

@@ -71,6 +71,7 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
         if Path(name).is_absolute():
             values[part][key] = ""
     values["model"]["pooling"] = spec.model.pooled_by
+    values["objective"]["loss"] = losses.get(spec.objective.loss).name
     del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay
     return values
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from similis.data.catalogue import known
 from similis.data.sources import is_url
+from similis.loss_file import MARK, split_place
 from similis.run.sharing import folder_for, is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, replace_values
 from similis.training.files import explain_write_errors
@@ -115,7 +116,7 @@ def run_name(spec: RunSpec) -> str:
 
 
 def with_whole_paths(spec: RunSpec) -> RunSpec:
-    """The specification with absolute paths of data, weights and class similarities: it holds from any folder."""
+    """The specification with absolute paths of data, weights, loss and class similarities: it holds from any folder."""
     source, weights = spec.data.source, spec.model.weights
     named = {
         "data.source": None if source.partition("?")[0] in known or is_url(source) else source,
@@ -123,4 +124,6 @@ def with_whole_paths(spec: RunSpec) -> RunSpec:
         "objective.language": spec.objective.language,
     }
     whole = {key: str(Path(name).resolve()) for key, name in named.items() if name and Path(name).exists()}
+    if MARK in spec.objective.loss:
+        whole["objective.loss"] = ":".join(map(str, split_place(spec.objective.loss)))
     return parse_spec(replace_values(spec.model_dump(mode="json"), whole))

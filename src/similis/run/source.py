@@ -35,7 +35,7 @@ def source_hash(registry: Registry[Any], name: str) -> str:
     module = entry.function.__module__
     text = entry.source or compiled_text(entry.function)
     texts = {module: text, **imported_texts(module, text, registry.package)}
-    digest = hashlib.sha256(name.encode())
+    digest = hashlib.sha256(entry.name.encode())
     for each in sorted(texts):
         digest.update(f"\0{each}\0{essence(texts[each])}".encode())
     return digest.hexdigest()[:16]

@@ -57,7 +57,9 @@ class Records:
         found = [each for kind in ("final", "search", "trial") for each in self.all(kind)]
         if not found:
             raise UserError(f"there are no records in {self.folder}; give the folder of a tournament that has begun")
-        columns = {key: [each.get(key) for each in found] for key in ("name", "contestant", "arena", "seed", "fold")}
+        columns = {
+            key: [each.get(key) for each in found] for key in ("name", "contestant", "arena", "repetition", "fold")
+        }
         columns["recall@1"] = [each.get("test", {}).get("recall@1") for each in found]
         columns["record"] = [json.dumps(each, sort_keys=True) for each in found]
         table = arrow.table(columns)
@@ -109,6 +111,23 @@ def result_record(result: RunResult, spec: RunSpec) -> Record:
     kept = {key: value for key, value in result.to_json().items() if key not in ("whole", "cost")}
     samples = training_samples(result.spec, result.facts["images"], len(result.history), result.epochs)
     return kept | {"spec": spec.model_dump(mode="json"), "samples": samples, "per_class": per_class(result.scores())}
+
+
+def check_sources(record: Record, sources: Mapping[str, str], folder: Path) -> Record:
+    """The record, if what it names is computed as it was; an edited formula is another contestant.
+
+    Args:
+        record: kept by an earlier call.
+        sources: part -> hash of its source now.
+        folder: of the tournament, for the error.
+    """
+    edited = [part for part, now in sources.items() if record.get("sources", sources).get(part) != now]
+    if edited:
+        raise UserError(
+            f"the source of the {edited[0]} of {record['contestant']} was edited since its results in {folder} were "
+            "computed; give the contestant another name, or choose another folder"
+        )
+    return record
 
 
 def per_class(scores: Mapping[str, Tensor]) -> dict[str, list[int]]:

@@ -10,15 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from similis.run.address import NUMERICS
+from similis.registry import losses
+from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
 from similis.study.plan.equal_terms import EqualTerms, held_terms
-from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants
+from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants, search_name
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Plan
-from similis.study.records import Meter, Record, result_record
+from similis.study.records import Meter, Record, check_sources, result_record
 from similis.study.search.contestant_search import search_contestant
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError, UserError
@@ -63,7 +64,8 @@ def run_tournament(
         write_plan(plan, folder)
         warn_of_other_numerics(folder)
         titles = [each.title for each in participants(plan) if only in (None, each.title)]
-        executor.map(partial(run_search, folder), titles)
+        repetitions = range(1 if plan.search.shared else plan.repetitions)
+        executor.map(partial(run_search, folder), [(title, each) for each in repetitions for title in titles])
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
@@ -88,17 +90,17 @@ def warn_of_other_numerics(folder: TournamentFolder) -> None:
 
 
 def write_plan(plan: Plan, folder: TournamentFolder) -> None:
-    """Write the plan; an earlier one may only gain contestants, seeds or arenas."""
+    """Write the plan; an earlier one may only gain contestants, repetitions or arenas."""
     file = folder.path / "plan.yaml"
     if file.exists():
         grown = folder.plan().model_dump(mode="json")
         new = plan.model_dump(mode="json")
         for key, value in grown.items():
             lost = [each for each in value if each not in new[key]] if isinstance(value, list) else value != new[key]
-            if lost:
+            if lost and not (key == "repetitions" and new[key] > value):
                 raise UserError(
                     f"{key} of the plan in {folder.path} differs from the one given; a plan that was begun may gain "
-                    "contestants, seeds and arenas and keeps everything else: choose another folder"
+                    "contestants, repetitions and arenas and keeps everything else: choose another folder"
                 )
     folder.path.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
@@ -106,12 +108,12 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
     beside.replace(file)
 
 
-def run_search(folder: TournamentFolder, title: str) -> Record:
-    """Search one contestant; other processes wait or find its record."""
-    plan = folder.plan()
+def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
+    """Search one contestant in one repetition; other processes wait or find its record."""
+    plan, (title, repetition) = folder.plan(), whose
     set_threads(plan)
-    with hold_lock(folder.path / "locks" / f"search-{title}"):
-        return search_contestant(plan, plan.contestant(title), folder)
+    with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
+        return search_contestant(plan, plan.contestant(title), folder, repetition)
 
 
 def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
@@ -119,13 +121,13 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
     plan = folder.plan()
     set_threads(plan)
     with hold_lock(folder.path / "locks" / job.name):
-        known = folder.records.read(job.name)
-        if known is not None:
-            return known
-        chosen = folder.records.read(f"search-{job.contestant}")
+        chosen = folder.records.read(f"search-{search_name(plan, job.contestant, job.repetition)}")
         if chosen is None:
             raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
         spec = final_spec(plan, job, chosen["settings"])
+        sources, known = source_fingerprints(spec), folder.records.read(job.name)
+        if known is not None:
+            return check_sources(known, sources, folder.path)
         how = "selected on test after every epoch" if spec.data.protocol == "default" else "selected, finished model"
         folder.ledger.note(job.name, why=how, contestant=job.contestant)
         meter = Meter()
@@ -136,7 +138,9 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
         around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
         record = {
             **asdict(job),
-            "loss": spec.objective.loss,
+            "loss": losses.get(spec.objective.loss).name,
+            "sources": sources,
+            "settings": chosen["settings"],
             **result_record(result, spec),
             "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
             "cost": meter.cost() | dict(result.cost),

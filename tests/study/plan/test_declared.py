@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from similis.study.plan.contestant import Contestant
 from similis.study.plan.cost import plan_cost
 from similis.study.plan.equal_terms import UnequalTermsError, declared_differences, held_terms
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
-from similis.study.plan.schema import Contestant
 from similis.study.report.page import write_report
 from similis.study.tournament import add_results, run_tournament
 from similis.values import UserError
@@ -63,13 +63,14 @@ def test_what_is_not_declared_is_not_put_back():
     spec = final_spec(made, job, {})
     other = spec.model_copy(update={"training": spec.training.model_copy(update={"sampler": "mined"})})
     assert held_terms(compared_values(made, job, other), FACTS)["training.sampler"] == "mined"
-    assert held_terms(compared_values(made, job, spec), FACTS)["training.sampler"] is None
+    assert held_terms(compared_values(made, job, spec), FACTS)["training.sampler"] == "balanced"
 
 
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"sampler": "mined"}, "sets training.sampler, which is held equal"),
+        ({"sampler": "random"}, "sets training.sampler, which is held equal"),
+        ({"sampler": "mined"}, "Input should be 'balanced' or 'random'"),
         ({"training": {"mining": {}}}, "sets training.mining.kind, which is held equal"),
         ({"offline_mining": "hardest"}, "'hard', 'semi_hard' or 'neighbours'"),
         ({"memory": -1}, "greater than or equal to 0"),
@@ -89,11 +90,11 @@ def test_a_title_cannot_hide_an_extra():
 def test_the_images_that_mining_embeds_are_in_the_cost():
     without = plan_cost(plan(contestants=["contrastive"]))
     mining = plan_cost(plan(contestants=[{"loss": "contrastive", "offline_mining": "hard"}]))
-    # 36 training images, before each of two epochs: three trials, two final runs.
-    assert mining.evaluated - without.evaluated == (3 + 2) * 2 * 36
+    # 36 training images, before each of two epochs: three trials in each of two repetitions, two final runs.
+    assert mining.evaluated - without.evaluated == (6 + 2) * 2 * 36
     assert (mining.search_samples, mining.final_samples) == (without.search_samples, without.final_samples)
     seldom = plan_cost(plan(contestants=[MINED]))
-    assert seldom.evaluated - without.evaluated == (3 + 2) * 36
+    assert seldom.evaluated - without.evaluated == (6 + 2) * 36
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +133,10 @@ def test_the_runs_differ_and_only_in_what_was_declared(done):
     assert len({r["address"] for r in done.records.all("final")}) == 6
 
 
-def test_results_whose_terms_mine_are_refused(done, tmp_path):
-    """Mining as a term of another tournament is no declared extra: its title does not say it."""
-    other = values(contestants=["triplet"], search={"trials": 1, "epochs": 1})
-    other["terms"]["training"]["sampler"] = "mined"
+def test_results_of_other_batches_are_refused(done, tmp_path):
+    other = values(contestants=["triplet"], search={"trials": 1, "epochs": 1}, sampler="random")
     giving = run_tournament(parse_plan(other), tmp_path / "other")
     with pytest.raises(UnequalTermsError, match=r"training\.sampler differs"):
         add_results(done.path, giving.path)
     held = json.loads(next((giving.path / "records").glob("final-*.json")).read_text())["held"]
-    assert held["training.sampler"] == "mined"
+    assert held["training.sampler"] == "random"

@@ -43,6 +43,7 @@ def test_what_may_differ_may_differ():
     changes = {
         "objective.loss": "triplet", "objective.preset": "paper", "objective.options": {"margin": 0.3},
         "objective.miner": "semi_hard", "training.loss_multiplier": 3.0, "data.fold": 2, "seed": 4,
+        "data.validation_seed": None,
     }  # fmt: skip
     assert set(changes) == ALLOWED
     assert held_terms(replace_values(SPEC, changes), FACTS) == held_terms(SPEC, FACTS)
@@ -60,15 +61,22 @@ def test_every_setting_of_a_run_is_either_held_or_allowed():
     assert held_field("seed") is None
 
 
-def test_seeds_must_be_the_same():
-    with pytest.raises(UserError, match=r"seeds differ: a has \[0, 1\], b has \[0\]"):
+def test_repetitions_must_be_the_same():
+    with pytest.raises(UserError, match=r"repetitions differ: a has \[0, 1\], b has \[0\]"):
         fair_table([record("a", 0), record("a", 1), record("b", 0)])
 
 
-def test_folds_are_averaged_and_seeds_are_not():
+def test_folds_are_averaged_and_repetitions_are_not():
     rows = [record(n, s, hits=h) | {"fold": f} for n, s, f, h in [
         ("a", 0, 0, [0, 6]), ("a", 0, 1, [6, 6]), ("a", 1, 0, [3, 3]), ("a", 1, 1, [3, 3]),
     ]]  # fmt: skip
     table = fair_table(rows)
     assert table.scores.values.tolist() == [[[0.5, 0.5], [1.0, 0.5]]]
     assert table.scores.means.tolist() == [0.625]
+
+
+def test_other_test_classes_make_another_table():
+    other = record("b")
+    other["per_class"] = {"labels": [0, 1, 3], "queries": [6, 6, 6], "hits": [1, 2, 3]}
+    with pytest.raises(UnequalTermsError, match="test labels differs"):
+        fair_table([record("a"), other])

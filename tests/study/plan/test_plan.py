@@ -4,10 +4,11 @@ import pytest
 import yaml
 
 from similis.registry import Range
+from similis.study.plan.contestant import Contestant
 from similis.study.plan.cost import format_duration, plan_cost
-from similis.study.plan.jobs import final_jobs, final_spec, first_settings, trial_spec
+from similis.study.plan.jobs import compared_values, final_jobs, final_spec, first_settings, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
-from similis.study.plan.schema import Contestant, SearchPlan
+from similis.study.plan.schema import SearchPlan
 from similis.study.plan.search_space import search_space
 from similis.values import UserError
 from tests.study.small import plan, values
@@ -40,8 +41,19 @@ def test_unfairness_in_a_contestant_is_refused_by_name(kind):
         ({"contestants": ["triplet", "triplet"]}, "given twice: triplet"),
         ({"contestants": [{"loss": "triplet", "preset": "papr"}]}, "did you mean 'paper'"),
         ({"contestants": [{"loss": "triplet", "opions": {}}]}, "options"),
-        ({"seed": [1]}, "did you mean 'seeds'"),
-        ({"seeds": [1, 1]}, "must be different"),
+        ({"repetition": 3}, "did you mean 'repetitions'"),
+        ({"sampler": "balancd"}, "sampler is 'balancd'"),
+        ({"against": "triplett"}, "did you mean|unknown contestant"),
+        (
+            {"contestants": ["triplet", {"loss": "margin", "sampler": "random"}]},
+            "training.sampler, which is held equal",
+        ),
+        ({"contestants": [{"loss": "triplet", "lr": 0.1}]}, "lr, which is searched for all alike"),
+        (
+            {"sampler": "own", "arenas": [{"name": "x", "training": {"sampler": "random"}}]},
+            "the plan's sampler is own: drop one",
+        ),
+        ({"search": {"trials": 3, "startup": 3}}, "3 trials leave none after them"),
         ({"arenas": [{"name": "x", "data": {"folds": 3}}]}, "an arena cannot change data.folds"),
         ({"arenas": [{"name": "x", "contestants": ["tripet"]}]}, "unknown contestant"),
         ({"arenas": [{"name": "x", "lengths": ["convergense"]}]}, "unknown length"),
@@ -83,9 +95,9 @@ def test_jobs_and_their_specifications():
     )
     assert len(list(final_jobs(short))) == 2 * (1 + 2) * 2
     assert len({job.name for job in jobs}) == len(jobs)
-    job = next(j for j in jobs if (j.arena, j.length, j.seed) == ("a", "convergence", 1))
+    job = next(j for j in jobs if (j.arena, j.length, j.repetition) == ("a", "convergence", 1))
     spec = final_spec(made, job, {"loss_multiplier": 7.0, "margin_cos": 0.3})
-    assert (spec.model.dim, spec.training.epochs, spec.training.patience, spec.seed) == (4, 9, 2, 1)
+    assert (spec.model.dim, spec.training.epochs, spec.training.patience) == (4, 9, 2)
     assert (spec.training.loss_multiplier, spec.objective.options) == (7.0, {"margin_cos": 0.3})
     assert spec.evaluation.test
     trial = trial_spec(made, made.contestants[0], {}, 0)
@@ -104,9 +116,13 @@ def test_cross_validation_runs_every_fold():
 def test_cost_is_known_beforehand():
     cost = plan_cost(plan())
     # 8 training classes of 6 images; 2 validate: 36 images train, one batch of 20 an epoch.
-    assert (cost.trials, cost.finals, cost.openings) == (6, 4, 4)
-    assert (cost.search_samples, cost.final_samples) == (6 * 2 * 20, 4 * 2 * 20)
-    assert cost.evaluated == 4 * (2 * 12 + 48) + 6 * 2 * 12
+    assert (cost.trials, cost.finals, cost.openings) == (12, 4, 4)
+    assert (cost.search_samples, cost.final_samples) == (12 * 2 * 20, 4 * 2 * 20)
+    assert cost.evaluated == 4 * (2 * 12 + 48) + 12 * 2 * 12
+    shared = plan_cost(plan(search={"trials": 3, "epochs": 2, "startup": 1, "shared": True}))
+    assert (shared.trials, shared.finals) == (6, 4)
+    fixed = plan_cost(plan(contestants=["triplet", {"loss": "margin", "fixed": True}]))
+    assert (fixed.trials, fixed.finals) == (6, 4)
     assert cost.seconds > 0
     assert format_duration(200) == "3 min"
 
@@ -122,20 +138,79 @@ def test_the_refit_on_all_training_classes_is_in_the_cost():
 def test_selection_on_test_counts_as_openings():
     made = values()
     made["terms"]["data"]["protocol"] = "default"
-    assert plan_cost(parse_plan(made)).openings == 6 + 4
+    assert plan_cost(parse_plan(made)).openings == 12 + 4
 
 
 def test_an_arena_changes_data_and_training_for_all_of_its_contestants():
-    made = plan(arenas=[{"name": "a"}, {"name": "b", "data": {"wrong_labels": 0.3}, "training": {"sampler": "random"}}])
+    arenas = [{"name": "a"}, {"name": "b", "data": {"wrong_labels": 0.3}, "training": {"sampler": "random"}}]
+    made = plan(arenas=arenas)
     specs = {job.arena: final_spec(made, job, {}) for job in final_jobs(made)}
-    assert (specs["a"].data.wrong_labels, specs["a"].training.sampler) == (0.0, None)
+    assert (specs["a"].data.wrong_labels, specs["a"].training.sampler) == (0.0, "balanced")
     assert (specs["b"].data.wrong_labels, specs["b"].training.sampler) == (0.3, "random")
 
 
 def test_a_search_of_rates_begins_where_the_contestant_says():
     own, preset = Contestant(loss="proxy_nca_pp", loss_multiplier=50.0), Contestant(loss="proxy_nca_pp")
-    assert search_space(own, SearchPlan())["loss_multiplier"] == Range(5.0, 500.0, log=True)
-    assert first_settings(own, {"loss_multiplier": 0})["loss_multiplier"] == 50.0
+    for each in (own, preset):
+        assert search_space(each, SearchPlan())["loss_multiplier"] == Range(10.0, 1000.0, log=True)
+    assert first_settings(own, {"loss_multiplier": 0}, 1e-4)["loss_multiplier"] == 50.0
     made = plan(contestants=[own.model_dump()])
     assert trial_spec(made, made.contestants[0], {}, 0).training.loss_multiplier == 50.0
-    assert preset.first_multiplier == 1e5
+    assert preset.first_multiplier == 100.0
+    with pytest.raises(UserError, match="begins with loss_multiplier 100000"):
+        search_space(Contestant(loss="proxy_nca_pp", loss_multiplier=1e5), SearchPlan())
+
+
+def test_a_repetition_redraws_all_that_chance_decides_and_contestants_share_no_draw():
+    made = plan(contestants=["proxy_anchor", {"loss": "proxy_anchor", "name": "again"}], repetitions=3)
+    specs = [final_spec(made, job, {}) for job in final_jobs(made)]
+    for draw in ("seed", "data.validation_seed"):
+        section, _, key = draw.rpartition(".")
+        values = [getattr(getattr(spec, section) if section else spec, key) for spec in specs]
+        assert len(set(values)) == 6, draw
+    first = trial_spec(made, made.contestants[0], {}, 0, repetition=1)
+    assert (first.seed, first.data.validation_seed) == (specs[2].seed, specs[2].data.validation_seed)
+
+
+def test_one_search_for_all_keeps_the_validation_classes():
+    made = plan(repetitions=3, search={"trials": 3, "startup": 1, "shared": True})
+    specs = [final_spec(made, job, {}) for job in final_jobs(made)]
+    assert {spec.data.validation_seed for spec in specs} == {None}
+    assert len({spec.seed for spec in specs}) == 6
+
+
+def test_more_runs_of_a_repetition_differ_in_their_seed_alone():
+    made = plan(runs_per_repetition=2, repetitions=1, contestants=["triplet"])
+    one, other = (final_spec(made, job, {"margin": 0.3}) for job in final_jobs(made))
+    assert one.seed != other.seed
+    assert one.model_copy(update={"seed": 0}) == other.model_copy(update={"seed": 0})
+    assert one.seed == trial_spec(made, made.contestants[0], {}, 0).seed
+
+
+def test_a_plan_names_its_batches():
+    unnamed = values()
+    del unnamed["sampler"]
+    with pytest.raises(UserError, match="sampler"):
+        parse_plan(unnamed)
+    twice = values()
+    twice["terms"]["training"]["sampler"] = "random"
+    with pytest.raises(UserError, match="name it once, as sampler: of the plan"):
+        parse_plan(twice)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "wanted"),
+    [
+        ("own", {"softmax": "random", "contrastive": "balanced"}),
+        ("random", {"softmax": "random", "contrastive": "random"}),
+        ("crossed", {"softmax+balanced": "balanced", "softmax+random": "random",
+                     "contrastive+balanced": "balanced", "contrastive+random": "random"}),
+    ],
+)  # fmt: skip
+def test_samplers_are_explicit(sampler, wanted):
+    made = plan(sampler=sampler, contestants=["softmax", "contrastive"])
+    specs = {job.contestant: final_spec(made, job, {}) for job in final_jobs(made)}
+    assert {name: spec.training.sampler for name, spec in specs.items()} == wanted
+    assert parse_plan(yaml.safe_load(plan_text(made))) == made, "crossed once only"
+    held = {compared_values(made, job, specs[job.contestant])["training"]["sampler"] for job in final_jobs(made)}
+    assert held == {sampler}

@@ -6,8 +6,9 @@ import torch
 
 from similis.objective.loss import loss
 from similis.registry import Range, losses
-from similis.study.plan.schema import Contestant, SearchPlan
-from similis.study.plan.search_space import RATE, TABLE15, grid, search_space
+from similis.study.plan.contestant import Contestant
+from similis.study.plan.schema import SearchPlan
+from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, TABLE15, grid, search_space
 from similis.study.search.trial_sampler import build_sampler, nearest_grid_value
 from tests.study.statistics.thesis import NAMES, lines_of
 
@@ -19,7 +20,8 @@ def distribution(kind: Range) -> optuna.distributions.FloatDistribution:
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
 def test_every_loss_has_a_space_of_its_own_options(entry):
     space = search_space(Contestant(loss=entry.name), SearchPlan())
-    assert set(space) - {RATE} <= set(entry.options)
+    assert set(space) - {RATE, NETWORK_RATE} <= set(entry.options)
+    assert space[NETWORK_RATE] == Range(1e-5, 1e-3, log=True), "the same for all"
     assert (RATE in space) == bool(entry.learns)
     for kind in space.values():
         distribution(kind)
@@ -32,6 +34,17 @@ def test_what_is_searched_may_stand_beside_every_preset(entry):
     for preset in (None, *entry.presets):
         made = loss(entry.name, class_ids=[0, 1, 2, 3], dim=8, preset=preset, **values)
         assert made(vectors, torch.arange(16) % 4).isfinite()
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_ranges_hold_the_papers_values(entry):
+    for name, preset in entry.presets.items():
+        given = {**entry.options, **preset.options}
+        for option, kind in entry.space.items():
+            if isinstance(given[option], int | float):
+                assert kind.low <= given[option] <= kind.high, (name, option, given[option])
+        if name == "paper" and preset.lr_multiplier is not None:
+            assert 1 / RATE_SPREAD <= preset.lr_multiplier / entry.lr_multiplier <= RATE_SPREAD
 
 
 def test_table_15_has_the_ranges_and_steps_of_the_thesis():
@@ -47,7 +60,8 @@ def test_table_15_has_the_ranges_and_steps_of_the_thesis():
 
 
 def test_options_of_the_plan_are_not_searched():
-    assert list(search_space(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == []
+    assert list(search_space(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == [NETWORK_RATE]
+    assert list(search_space(Contestant(loss="triplet", fixed=True), SearchPlan())) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +74,7 @@ def test_grid(points, wanted):
 def test_one_at_a_time_goes_through_the_grid_and_keeps_the_best():
     space = {"x": Range(0.0, 1.0, step=0.1), "y": Range(1.0, 100.0, log=True)}
     search = SearchPlan(trials=7, strategy="one-at-a-time")
-    study = optuna.create_study(direction="maximize", sampler=build_sampler(search, space, {"x": 0.22, "y": 10.0}))
+    study = optuna.create_study(direction="maximize", sampler=build_sampler("a", search, space, {"x": 0.22, "y": 10.0}))
     seen = []
     for _ in range(6):
         trial = study.ask()
@@ -70,18 +84,18 @@ def test_one_at_a_time_goes_through_the_grid_and_keeps_the_best():
     assert seen == [(0, 10), (0.5, 10), (1, 10), (0.5, 1), (0.5, 10), (0.5, 100)]
 
 
-def test_draws_depend_on_seed_number_and_name_only():
+def test_draws_depend_on_search_seed_number_and_name_only():
     space = {"x": Range(0.0, 1.0), "y": Range(0.0, 1.0)}
 
-    def drawn(seed: int, interrupted: bool) -> list[tuple[float, float]]:
-        sampler = build_sampler(SearchPlan(seed=seed, startup=2), space, {})
+    def drawn(seed: int, interrupted: bool, whose: str = "a-r0") -> list[tuple[float, float]]:
+        sampler = build_sampler(whose, SearchPlan(seed=seed, startup=2), space, {})
         study = optuna.create_study(direction="maximize", sampler=sampler)
         out = []
         for number in range(6):
             trial = study.ask()
             x = trial.suggest_float("x", 0, 1)
             if interrupted:  # a new process: nothing of the old sampler is left
-                study.sampler = build_sampler(SearchPlan(seed=seed, startup=2), space, {})
+                study.sampler = build_sampler(whose, SearchPlan(seed=seed, startup=2), space, {})
                 trial = optuna.trial.Trial(study, trial._trial_id)
                 assert trial.suggest_float("x", 0, 1) == x
             y = trial.suggest_float("y", 0, 1)
@@ -93,6 +107,8 @@ def test_draws_depend_on_seed_number_and_name_only():
     assert drawn(0, False) == drawn(0, True)
     assert drawn(0, False) != drawn(1, False)
     assert len(set(drawn(0, False))) == 6
+    points = [drawn(0, False, whose) for whose in ("a-r0", "b-r0", "a-r1")]
+    assert len({point for each in points for point in each}) == 18, "no two searches share a point"
 
 
 def test_nearest_value_of_a_grid():

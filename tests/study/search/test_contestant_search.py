@@ -9,12 +9,14 @@ from pathlib import Path
 import optuna
 import pytest
 
+from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
 from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
 from similis.study.search.trial_storage import open_storage
 from similis.study.search.trials import open_study, resume_trial
 from similis.study.tournament_folder import TournamentFolder
+from similis.values import UserError
 from tests.study.small import plan, values, without_cost
 
 
@@ -26,8 +28,50 @@ def test_every_loss_gets_the_same_budget_and_the_test_split_stays_closed(tmp_pat
     for result in tmp_path.glob("runs/*/result.json"):
         assert json.loads(result.read_text())["test"] == {}
     for record in found:
-        best = max(t["value"] for t in Records(tmp_path / "records").all(f"trial-{record['contestant']}"))
+        best = max(t["value"] or 0.0 for t in Records(tmp_path / "records").all(f"trial-{record['contestant']}"))
         assert record["value"] == best >= record["preset_value"]
+
+
+def test_a_loss_without_ranges_gets_as_many_trials_as_the_others(tmp_path):
+    """What a plug-in does not declare: its own options keep their values, and the network's rate is searched."""
+    bare = {"loss": "triplet", "options": {"margin": 0.2}}
+    made = plan(contestants=["proxy_anchor", bare])
+    found = [search_contestant(made, each, TournamentFolder(tmp_path)) for each in made.contestants]
+    assert [record["trials"] for record in found] == [3, 3]
+    assert set(found[1]["space"]) == {"lr"}
+
+
+def test_searches_share_no_point_and_begin_with_the_preset(tmp_path):
+    made = plan(contestants=["proxy_anchor", {"loss": "proxy_anchor", "name": "again"}], repetitions=2)
+    folder = TournamentFolder(tmp_path)
+    for repetition in range(2):
+        for each in made.contestants:
+            search_contestant(made, each, folder, repetition)
+    trials = folder.records.all("trial")
+    presets = [trial for trial in trials if trial["name"].endswith("-preset")]
+    assert [trial["settings"] for trial in presets] == [{}] * 4
+    for name in ("lr", "loss_multiplier"):
+        drawn = [trial["settings"][name] for trial in trials if trial not in presets]
+        assert len(set(drawn)) == len(drawn) == 8
+
+
+def test_a_fixed_contestant_is_not_searched(tmp_path):
+    fixed = {"loss": "triplet", "fixed": True, "options": {"margin": 0.3}, "lr": 0.002}
+    made = plan(contestants=["contrastive", fixed])
+    record = search_contestant(made, made.contestants[1], TournamentFolder(tmp_path))
+    assert (record["trials"], record["settings"], record["space"]) == (0, {}, {})
+    job = next(job for job in final_jobs(made) if job.contestant == "triplet")
+    spec = final_spec(made, job, record["settings"])
+    assert (spec.objective.options, spec.training.lr) == ({"margin": 0.3}, 0.002)
+
+
+def test_an_edited_source_is_noticed(tmp_path):
+    made, folder = plan(), TournamentFolder(tmp_path)
+    record = search_contestant(made, made.contestants[0], folder)
+    path = tmp_path / "records" / f"{record['name']}.json"
+    path.write_text(json.dumps(record | {"sources": record["sources"] | {"loss": "another"}}))
+    with pytest.raises(UserError, match="source of the loss of proxy_anchor was edited"):
+        search_contestant(made, made.contestants[0], folder)
 
 
 def test_a_pruned_trial_costs_less_and_another_takes_its_TournamentFolder(tmp_path):
@@ -46,10 +90,10 @@ def test_a_search_cut_anywhere_ends_the_same(tmp_path):
     """Cut after every trial: what is done is read, what was begun is gone on with."""
     made = plan(search={"trials": 4, "epochs": 2, "startup": 1})
     whole = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
-    for name in ("trial-proxy_anchor-preset", "trial-proxy_anchor-000", "trial-proxy_anchor-001"):
+    for name in ("trial-proxy_anchor-r0-preset", "trial-proxy_anchor-r0-000", "trial-proxy_anchor-r0-001"):
         cut = tmp_path / name
         shutil.copytree(tmp_path / "whole", cut)
-        (cut / "records" / "search-proxy_anchor.json").unlink()
+        (cut / "records" / "search-proxy_anchor-r0.json").unlink()
         (cut / "records" / f"{name}.json").unlink()
         assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == whole
         assert without_cost(cut) == without_cost(tmp_path / "whole")
@@ -142,7 +186,7 @@ def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same
     for name in [t["name"] for t in (stopped[0], trials[-1])]:
         cut = tmp_path / name
         shutil.copytree(tmp_path / "whole", cut)
-        (cut / "records" / "search-proxy_anchor.json").unlink()
+        (cut / "records" / "search-proxy_anchor-r0.json").unlink()
         (cut / "records" / f"{name}.json").unlink()
         assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == record
         assert without_cost(cut) == without_cost(tmp_path / "whole")
@@ -209,10 +253,10 @@ def test_trials_in_a_real_postgresql_are_those_of_the_journal(postgres, tmp_path
     for made, folder in ((with_journal, tmp_path / "journal"), (with_sql, tmp_path / "sql")):
         search_contestant(made, made.contestants[0], TournamentFolder(folder))
     assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")
-    study = optuna.load_study(storage=open_storage(postgres, tmp_path / "none"), study_name="small/proxy_anchor")
+    study = optuna.load_study(storage=open_storage(postgres, tmp_path / "none"), study_name="small/proxy_anchor-r0")
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]
     assert not (tmp_path / "sql" / "studies").exists()
-    for name in ("search-proxy_anchor", "trial-proxy_anchor-001"):  # and it resumes from the database
+    for name in ("search-proxy_anchor-r0", "trial-proxy_anchor-r0-001"):  # and it resumes from the database
         (tmp_path / "sql" / "records" / f"{name}.json").unlink()
     search_contestant(with_sql, with_sql.contestants[0], TournamentFolder(tmp_path / "sql"))
     assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")

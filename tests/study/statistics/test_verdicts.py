@@ -32,7 +32,7 @@ def test_better_here_need_not_be_better_on_new_classes():
     sentence = next(v.sentence for v in said if v.first == "loss1" and v.target == "unseen classes")
     assert "no significant difference on unseen classes" in sentence
     assert "The smallest detectable difference is " in sentence
-    assert "no number of seeds would detect the observed one, about" in sentence
+    assert "no number of repetitions would detect the observed one, about" in sentence
 
 
 def test_equal_losses_do_not_differ_significantly():

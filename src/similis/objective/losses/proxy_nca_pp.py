@@ -22,7 +22,7 @@ from similis.values import UserError
     learns={"proxies": one_per_class()},
     class_sampling="biased",
     lr_multiplier=100.0,
-    presets={"paper": Preset({"temperature": 1 / 9}, "official code, with Adam of eps = 1.0", lr_multiplier=1e5)},
+    presets={"paper": Preset({"temperature": 1 / 9}, "official code, whose rate of 1e5 needs Adam with eps = 1")},
     space={"temperature": Range(0.01, 1.0, log=True)},
 )
 def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, temperature: float = 1 / 9) -> Tensor:

@@ -47,23 +47,25 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     Example:
         >>> from similis.study.plan.plan_file import parse_plan
         >>> cost = plan_cost(parse_plan({
-        ...     "name": "small", "contestants": ["triplet", "proxy_anchor"], "seeds": [0, 1],
+        ...     "name": "small", "sampler": "own", "contestants": ["triplet", "proxy_anchor"], "repetitions": 2,
         ...     "terms": {"data": {"source": "synthetic?classes=8&images=6&size=16"},
         ...               "model": {"backbone": "small_conv", "weights": None, "dim": 8},
         ...               "training": {"epochs": 2, "batch_size": 10}},
-        ...     "search": {"trials": 3, "epochs": 1}}))
+        ...     "search": {"trials": 3, "epochs": 1, "startup": 1}}))
         >>> cost.trials, cost.finals, cost.openings, cost.search_samples
-        (6, 4, 4, 60)
+        (12, 4, 4, 120)
     """
     machine = Machine(data_root=data_root)
     contestants = participants(plan)
-    trials = len(contestants) * plan.search.trials * len(plan.folds)
+    searches = 1 if plan.search.shared else plan.repetitions
+    searched = sum(not each.fixed for each in contestants)
+    trials = searches * searched * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
     split = open_source(first, machine).split
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     choosing = counts["validation"] or counts["test"]
     finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
-    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants)
+    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants if not each.fixed)
     evaluated = [s.training.epochs * choosing + counts["test"] + mined_images(s, counts) for s in finals]
     return PlanCost(
         trials=trials,
@@ -71,7 +73,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
         search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
         final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
-        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // len(contestants) * mining,
+        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // max(searched, 1) * mining,
         image_seconds=measure_image_seconds(first, machine),
     )
 

@@ -20,7 +20,8 @@ ALLOWED = frozenset(
         "objective.miner",
         "training.loss_multiplier",  # searched under the same budget
         "data.fold",  # every contestant goes through all folds
-        "seed",  # every contestant has the same seeds
+        "data.validation_seed",  # drawn for each contestant and repetition
+        "seed",  # likewise
     }
 )
 FACTS = ("data", "split", "weights", "preprocessing", "device", "numerics")
@@ -61,9 +62,10 @@ def held_terms(
     held = {name: value for name, value in flatten_spec(spec) if name not in ALLOWED}
     # Weights that are drawn by the seed have a hash for each seed; the rule that draws them is in the specification.
     drawn = held.get("model.weights") is None
-    # A split has a fingerprint for each fold; the rule that makes the folds is in the specification.
-    folded = held.get("data.protocol") == "cross-validation"
-    unheld = ({"weights"} if drawn else set()) | ({"split"} if folded else set())
+    # A split has a fingerprint for each fold and each draw of the validation classes; the rule that makes them is in
+    # the specification, and the test classes of all results are compared one by one.
+    moves = held.get("data.protocol") == "cross-validation" or spec["data"].get("validation_seed") is not None
+    unheld = ({"weights"} if drawn else set()) | ({"split"} if moves else set())
     held |= {f"facts.{name}": facts.get(name) for name in FACTS if name not in unheld}
     held |= dict(flatten_spec(around or {}))
     return held
@@ -78,7 +80,9 @@ def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
         {'training.sampler': 'mined'}
     """
     held = record["held"]
-    return {name: value for name, value in flatten_spec(record["spec"]) if name in held and held[name] != value}
+    chosen = {"training.lr"}  # searched, and shown among the settings
+    spec = flatten_spec(record["spec"])
+    return {name: value for name, value in spec if name in held and name not in chosen and held[name] != value}
 
 
 @dataclass(frozen=True)

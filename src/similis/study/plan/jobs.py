@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from similis.registry import losses
 from similis.run.spec import ObjectiveSpec, RunSpec, parse_spec, replace_values
-from similis.study.plan.schema import Contestant, Plan, PlanTerms
-from similis.study.plan.search_space import RATE
+from similis.study.plan.contestant import Contestant
+from similis.study.plan.schema import Plan, PlanTerms
+from similis.study.plan.search_space import NETWORK_RATE, RATE
 
 Settings = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class FinalJob:
-    """One final run: a contestant with its chosen settings, in one arena, at one length, with one seed and fold."""
+    """One final run: a contestant with its chosen settings, in one arena, at one length, of one repetition and fold.
+
+    ``run`` counts the runs of a repetition that share its settings and differ in their seed.
+    """
 
     contestant: str
     arena: str
     length: str
-    seed: int
+    repetition: int
+    run: int
     fold: int
 
     @property
     def name(self) -> str:
         """The name of its record."""
-        fold = f"-fold{self.fold}" if self.fold else ""
-        return f"final-{self.arena}-{self.length.replace(' ', '_')}-{self.contestant}-seed{self.seed}{fold}"
+        more = (f"-run{self.run}" if self.run else "") + (f"-fold{self.fold}" if self.fold else "")
+        return f"final-{self.arena}-{self.length.replace(' ', '_')}-{self.contestant}-r{self.repetition}{more}"
 
 
 def final_jobs(plan: Plan) -> Iterator[FinalJob]:
-    """All final runs, seeds outermost, so that an interrupted tournament has complete rounds."""
-    for seed in plan.seeds:
+    """All final runs, repetitions outermost, so that an interrupted tournament has complete rounds."""
+    for repetition in range(plan.repetitions):
         for arena in plan.arenas:
             for length in arena.lengths or plan.lengths:
                 for contestant in plan.members(arena):
-                    for fold in plan.folds:
-                        yield FinalJob(contestant.title, arena.name, length, seed, fold)
+                    for run in range(plan.runs_per_repetition):
+                        for fold in plan.folds:
+                            yield FinalJob(contestant.title, arena.name, length, repetition, run, fold)
+
+
+def search_name(plan: Plan, title: str, repetition: int) -> str:
+    """Whose search, and of which repetition unless one serves all; records and files are named by it."""
+    return title if plan.search.shared else f"{title}-r{repetition}"
+
+
+def draw_seed(plan: Plan, *words: object) -> int:
+    """A seed that no other contestant, repetition or run shares.
+
+    Example:
+        >>> from similis.study.plan.plan_file import parse_plan
+        >>> plan = parse_plan({"name": "x", "sampler": "own", "terms": {"data": {"source": "synthetic"}},
+        ...                    "contestants": ["triplet"]})
+        >>> draw_seed(plan, "triplet", 0) == draw_seed(plan, "triplet", 0) != draw_seed(plan, "triplet", 1)
+        True
+    """
+    text = " ".join(map(str, (plan.search.seed, *words)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def participants(plan: Plan) -> list[Contestant]:
@@ -47,31 +73,39 @@ def participants(plan: Plan) -> list[Contestant]:
     return [each for each in plan.contestants if each.title in taking]
 
 
-def trial_spec(plan: Plan, contestant: Contestant, settings: Settings, fold: int) -> RunSpec:
+def trial_spec(plan: Plan, contestant: Contestant, settings: Settings, fold: int, repetition: int = 0) -> RunSpec:
     """The specification of one trial: the first arena, short, without refit, the test split locked."""
-    values = base_values(plan.arena_terms(plan.arenas[0]), contestant, settings)
+    values = base_values(plan, plan.arena_terms(plan.arenas[0]), contestant, settings)
     values["training"] |= {"epochs": plan.search.epochs, "refit": False, "patience": None}
     values["evaluation"] |= {"test": False, "untouched": False}
-    values["data"]["fold"] = fold
-    return parse_spec(values | {"seed": plan.search.seed})
+    values["data"] |= {"fold": fold, "validation_seed": validation_seed(plan, contestant.title, repetition)}
+    return parse_spec(values | {"seed": draw_seed(plan, contestant.title, repetition)})
 
 
 def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
     """The specification of one final run; it opens the test split when it is finished and selected."""
-    values = base_values(plan.arena_terms(plan.arena(job.arena)), plan.contestant(job.contestant), settings)
+    values = base_values(plan, plan.arena_terms(plan.arena(job.arena)), plan.contestant(job.contestant), settings)
     length = plan.lengths[job.length]
     if length.epochs is not None:
         values["training"]["epochs"] = length.epochs
     values["training"]["patience"] = length.patience
     values["evaluation"] |= {"test": True, "untouched": False}
-    values["data"]["fold"] = job.fold
-    return parse_spec(values | {"seed": job.seed})
+    values["data"] |= {"fold": job.fold, "validation_seed": validation_seed(plan, job.contestant, job.repetition)}
+    more = (job.run,) if job.run else ()  # the first run has the seed of the trials that chose its settings
+    return parse_spec(values | {"seed": draw_seed(plan, job.contestant, job.repetition, *more)})
 
 
-def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) -> dict[str, Any]:
+def validation_seed(plan: Plan, title: str, repetition: int) -> int | None:
+    """The seed of a repetition's validation classes; None where one search serves all, or nothing validates."""
+    if plan.search.shared or plan.terms.data.protocol == "default":
+        return None
+    return draw_seed(plan, title, repetition)
+
+
+def base_values(plan: Plan, terms: PlanTerms, contestant: Contestant, settings: Settings) -> dict[str, Any]:
     """The terms with a contestant's loss, its settings and its declared extras."""
     values = terms.model_dump(mode="json")
-    own = {name: value for name, value in settings.items() if name != RATE}
+    own = {name: value for name, value in settings.items() if name not in (RATE, NETWORK_RATE)}
     values["objective"] = {
         "loss": contestant.loss,
         "preset": contestant.start,
@@ -79,27 +113,32 @@ def base_values(terms: PlanTerms, contestant: Contestant, settings: Settings) ->
         "miner": contestant.miner,
     }
     values["training"]["loss_multiplier"] = settings.get(RATE, contestant.loss_multiplier)
-    return replace_values(values, contestant.declared)
+    values["training"]["lr"] = settings.get(NETWORK_RATE, contestant.lr or terms.training.lr)
+    return replace_values(values, plan.declared(contestant))
 
 
 def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
-    """The settings by which a final run is compared: declared extras are reset to the terms.
+    """The settings by which a final run is compared: declared extras and the searched rate are reset to the terms.
 
-    Declared extras are part of the contestant's title; any other difference stays and makes the table fail.
+    Every table names these; any other difference stays and makes the table fail.
     """
     terms = plan.arena_terms(plan.arena(job.arena)).model_dump(mode="json")
     terms["objective"] = ObjectiveSpec().model_dump(mode="json")
-    back: dict[str, Any] = {}
-    for field in plan.contestant(job.contestant).declared:
+    if plan.sampler in ("own", "crossed"):
+        terms["training"]["sampler"] = plan.sampler
+    values = spec.model_dump(mode="json")
+    back: dict[str, Any] = {"training.lr": terms["training"]["lr"]}
+    for field, value in plan.declared(plan.contestant(job.contestant)).items():
         section, _, name = field.partition(".")
-        back[field] = terms[section][name]
-    return replace_values(spec.model_dump(mode="json"), back)
+        if values[section][name] == value:
+            back[field] = terms[section][name]
+    return replace_values(values, back)
 
 
-def first_settings(contestant: Contestant, names: Mapping[str, object]) -> dict[str, float]:
+def first_settings(contestant: Contestant, names: Mapping[str, object], lr: float) -> dict[str, float]:
     """The first preset's values of the searched settings; the loss's defaults where the preset sets none."""
     entry = losses.get(contestant.loss)
     preset = entry.presets.get(contestant.start or "")
     given: dict[str, Any] = {**entry.options, **(preset.options if preset else {})}
-    given[RATE] = contestant.first_multiplier
+    given |= {RATE: contestant.first_multiplier, NETWORK_RATE: lr}
     return {name: float(given[name]) for name in names if isinstance(given.get(name), int | float)}

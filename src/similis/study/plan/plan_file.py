@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 from similis.registry import unknown
 from similis.run.spec import RunSpec, explain_validation, file_values
+from similis.study.plan.contestant import Contestant
 from similis.study.plan.equal_terms import held_field
-from similis.study.plan.schema import Arena, Contestant, Length, Plan, PlanTerms, SearchPlan
+from similis.study.plan.schema import Arena, Length, Plan, PlanTerms, SearchPlan
 from similis.values import UserError
 
 
@@ -20,10 +21,11 @@ def parse_plan(values: Mapping[str, Any]) -> Plan:
     """A plan from plain values; an error names the setting that is wrong.
 
     Example:
-        >>> plan = parse_plan({"name": "small", "terms": {"data": {"source": "synthetic"}}, "contestants": ["triplet"]})
-        >>> plan.seeds, plan.contestants[0].start
-        ((0, 1, 2, 3, 4), 'paper')
-        >>> parse_plan({"name": "x", "terms": {"data": {"source": "synthetic"}},
+        >>> plan = parse_plan({"name": "small", "sampler": "balanced", "contestants": ["triplet"],
+        ...                    "terms": {"data": {"source": "synthetic"}}})
+        >>> plan.repetitions, plan.contestants[0].start
+        (5, 'paper')
+        >>> parse_plan({"name": "x", "sampler": "own", "terms": {"data": {"source": "synthetic"}},
         ...             "contestants": ["triplet", {"loss": "margin", "pooling": "gem"}]})
         Traceback (most recent call last):
         ...

@@ -7,12 +7,12 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from similis.registry import losses, unknown
-from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, ObjectiveSpec, replace_values
-from similis.run.training_spec import MiningSpec, Part, TrainingSpec
+from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, replace_values
+from similis.run.training_spec import Part, TrainingSpec
+from similis.study.plan.contestant import Contestant
 from similis.values import UserError
 
-_OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
-OptionValue = bool | int | float | str | None
+CROSSED = ("balanced", "random")
 
 
 class PlanTerms(Part):
@@ -25,88 +25,13 @@ class PlanTerms(Part):
 
     @model_validator(mode="after")
     def nothing_of_the_loss(self) -> PlanTerms:
-        """Rates of a loss's own parameters belong to the search, folds to the protocol."""
-        if self.training.loss_multiplier is not None or self.data.fold:
-            raise ValueError("training.loss_multiplier is searched for each loss and data.fold is run through: drop it")
+        """Rates of a loss's own parameters belong to the search, folds to the protocol, draws to the repetition."""
+        if self.training.loss_multiplier is not None or self.data.fold or self.data.validation_seed is not None:
+            raise ValueError(
+                "training.loss_multiplier is searched for each loss, data.fold is run through and "
+                "data.validation_seed is drawn for each repetition: drop it"
+            )
         return self
-
-
-class Contestant(Part):
-    """What may differ: the loss, its own settings, the miner that it declares, and extras that stand in its title."""
-
-    loss: str
-    name: str = ""
-    preset: str | None = Field(None, description="where the search begins; null: paper if the loss has it")
-    options: dict[str, OptionValue] = Field({}, description="options that are set, and not searched")
-    loss_multiplier: float | None = Field(
-        None, gt=0, description="rate of its parameters where the search begins; null: the preset's"
-    )
-    miner: str | None = None
-    offline_mining: MiningSpec | None = Field(None, description="batches from offline mining; a bare word is its kind")
-    memory: int = Field(0, ge=0, description="rows of cross-batch memory")
-    memory_start: int = Field(0, ge=0, description="batches before the memory is used")
-    nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
-    language: str | None = Field(None, description="file of a class-similarity matrix")
-    language_weight: float = Field(_OBJECTIVE.language_weight, description="weight of language guidance")
-
-    @model_validator(mode="before")
-    @classmethod
-    def from_word(cls, value: Any) -> Any:
-        """A bare word is the name of a loss."""
-        return {"loss": value} if isinstance(value, str) else value
-
-    @field_validator("offline_mining", mode="before")
-    @classmethod
-    def kind_of_mining(cls, value: Any) -> Any:
-        """A bare word is the kind of mining."""
-        return {"kind": value} if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def known(self) -> Contestant:
-        """The loss exists; names are good file names."""
-        entry = losses.get(self.loss)
-        if self.preset is not None and self.preset not in entry.presets:
-            raise ValueError(unknown(f"preset of {self.loss}", self.preset, entry.presets))
-        if not all(c.isalnum() or c in "_+." for c in self.title):
-            raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
-        return self
-
-    @property
-    def title(self) -> str:
-        """The name in tables and files; extras are always part of it."""
-        words = [
-            f"mined_{self.offline_mining.kind}" if self.offline_mining else "",
-            f"memory{self.memory}" if self.memory else "",
-            f"nested{'.'.join(map(str, self.nested_sizes))}" if self.nested_sizes else "",
-            "language" if self.language else "",
-        ]
-        return "+".join([self.name or self.loss, *filter(None, words)])
-
-    @property
-    def declared(self) -> dict[str, Any]:
-        """Dotted name -> value of the settings in which it differs from the terms, because its plan says so."""
-        found: dict[str, Any] = {}
-        if self.offline_mining:
-            found |= {"training.sampler": "mined", "training.mining": self.offline_mining.model_dump(mode="json")}
-        if self.memory:
-            found |= {"objective.memory": self.memory, "objective.memory_start": self.memory_start}
-        if self.nested_sizes:
-            found["objective.nested_sizes"] = list(self.nested_sizes)
-        if self.language:
-            found |= {"objective.language": self.language, "objective.language_weight": self.language_weight}
-        return found
-
-    @property
-    def start(self) -> str | None:
-        """The preset that the search begins with."""
-        return self.preset or ("paper" if "paper" in losses.get(self.loss).presets else None)
-
-    @property
-    def first_multiplier(self) -> float:
-        """The rate of the loss's parameters that the search begins with, relative to the network's."""
-        entry = losses.get(self.loss)
-        preset = entry.presets.get(self.start or "")
-        return self.loss_multiplier or (preset.lr_multiplier if preset else None) or entry.lr_multiplier
 
 
 class SearchPlan(Part):
@@ -118,8 +43,24 @@ class SearchPlan(Part):
     strategy: Literal["tpe", "random", "one-at-a-time"] = "tpe"
     startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
     pruning: bool = Field(True, description="stop trials below the median validation R@1")
+    rate_factor: float = Field(
+        10.0, ge=1, description="the network's rate is searched within this factor of the terms', for all alike; 1: not"
+    )
+    shared: bool = Field(
+        False, description="one search serves all repetitions: cheaper, and no interval has what tuning varies"
+    )
     seed: int = 0
     storage: str | None = Field(None, description="SQL URL; null for a journal file in the tournament's folder")
+
+    @model_validator(mode="after")
+    def learns_something(self) -> SearchPlan:
+        """TPE that never leaves its random trials is random search under another name."""
+        if self.strategy == "tpe" and 1 < self.trials <= self.startup + 1:
+            raise ValueError(
+                f"tpe learns from {self.startup} random trials and {self.trials} trials leave none after them (the "
+                f"first is the preset); say strategy: random, or at least {self.startup + 2} trials"
+            )
+        return self
 
 
 class Arena(Part):
@@ -162,11 +103,32 @@ class Plan(Part):
     name: str
     terms: PlanTerms
     contestants: tuple[Contestant, ...]
+    sampler: Literal["balanced", "random", "hierarchical", "own", "crossed"] = Field(
+        description="batches: one sampler for all; own: each loss's declared one, a difference that every table names; "
+        "crossed: each contestant with balanced and with random ones"
+    )
     search: SearchPlan = SearchPlan.model_validate({})
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    repetitions: int = Field(5, ge=1, description="each draws search points, validation classes, weights, batches anew")
+    runs_per_repetition: int = Field(
+        1, ge=1, description="final runs with other seeds and the same settings; 2 tells tuning from seeds"
+    )
+    against: str | None = Field(None, description="the baseline of the question; null: all pairs")
+    margin: float = Field(1.0, gt=0, description="points of R@1 within which two losses count as equivalent")
+    floors: bool = Field(True, description="measure what needs no training on the same test images")
     arenas: tuple[Arena, ...] = (Arena.model_validate({"name": "main"}),)
     lengths: dict[str, Length] = Field({"equal samples": Length.model_validate({})})
     threads: int = Field(1, ge=1, description="of one run; a number may depend on it, so it is held equal")
+
+    @model_validator(mode="before")
+    @classmethod
+    def cross(cls, values: Any) -> Any:
+        """A crossed plan has each contestant once for each kind of batches."""
+        if not isinstance(values, dict) or values.get("sampler") != "crossed":
+            return values
+        given = [each if isinstance(each, dict) else {"loss": each} for each in values.get("contestants") or ()]
+        whole = [each for each in given if each.get("sampler") or each.get("offline_mining")]
+        twice = [each | {"sampler": name} for each in given if each not in whole for name in CROSSED]
+        return values | {"contestants": whole + twice}
 
     @field_validator("contestants")
     @classmethod
@@ -180,8 +142,19 @@ class Plan(Part):
 
     @model_validator(mode="after")
     def sensible(self) -> Plan:
-        """Arenas name contestants that exist and a model that can be; seeds differ."""
+        """Arenas name contestants that exist and a model that can be; the batches are named once."""
         titles = [each.title for each in self.contestants]
+        if self.terms.training.sampler is not None:
+            raise ValueError(
+                f"terms.training.sampler is {self.terms.training.sampler}; name it once, as sampler: of the plan"
+            )
+        if self.against is not None and self.against not in titles:
+            raise ValueError(unknown("contestant", self.against, titles))
+        own = [each.title for each in self.contestants if each.sampler and self.sampler != "crossed"]
+        if own:
+            raise ValueError(
+                f"contestant {own[0]} sets training.sampler, which is held equal for all; say sampler: crossed"
+            )
         for arena in self.arenas:
             for name in arena.contestants or ():
                 if name not in titles:
@@ -189,14 +162,22 @@ class Plan(Part):
             for name in arena.lengths or ():
                 if name not in self.lengths:
                     raise ValueError(unknown("length", name, list(self.lengths)))
+            if self.sampler in ("own", "crossed") and "sampler" in arena.training:
+                raise ValueError(
+                    f"arena {arena.name} sets training.sampler and the plan's sampler is {self.sampler}: drop one"
+                )
             self.arena_terms(arena)
-        if len(set(self.seeds)) != len(self.seeds) or not self.seeds:
-            raise ValueError(f"seeds {list(self.seeds)} must be different and at least one")
         return self
 
     def arena_terms(self, arena: Arena) -> PlanTerms:
         """The terms of one table."""
-        return PlanTerms.model_validate(replace_values(self.terms.model_dump(mode="json"), arena.changes))
+        named = {} if self.sampler in ("own", "crossed") else {"training.sampler": self.sampler}
+        return PlanTerms.model_validate(replace_values(self.terms.model_dump(mode="json"), named | arena.changes))
+
+    def declared(self, contestant: Contestant) -> dict[str, Any]:
+        """Dotted name -> value of what a contestant has in place of the terms, because the plan says so."""
+        own = {"training.sampler": losses.get(contestant.loss).sampler} if self.sampler == "own" else {}
+        return own | contestant.declared
 
     def arena(self, name: str) -> Arena:
         """The arena of that name."""

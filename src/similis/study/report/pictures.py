@@ -57,7 +57,7 @@ def recall_picture(table: FairTable, out: Path) -> Picture:
     scores = table.scores
     near, far = own_intervals(scores)
     rows = [
-        (table.names[c], 100 * scores.means[c], 100 * near[c], 100 * far[c], list(100 * scores.per_seed[c]))
+        (table.names[c], 100 * scores.means[c], 100 * near[c], 100 * far[c], list(100 * scores.per_repetition[c]))
         for c in table.order()
     ]
     words = ", ".join(f"{row[0]} {row[1]:.1f}" for row in rows)
@@ -66,7 +66,7 @@ def recall_picture(table: FairTable, out: Path) -> Picture:
 
 
 def learning_picture(table: FairTable, out: Path) -> Picture:
-    """Validation R@1 over epochs, mean over seeds as far as all of them run."""
+    """Validation R@1 over epochs, mean over repetitions as far as all of them run."""
     curves: dict[str, list[float]] = {}
     for name in table.names:  # by name in every picture: a contestant keeps its colour
         histories = [run["history"] for run in table.records[name]]

@@ -33,7 +33,7 @@ def result_table(table: FairTable, searches: Mapping[str, Any]) -> Table:
         runs = table.records[table.names[c]]
         settings = searches.get(table.names[c], {}).get("settings") or {}
         chosen = ", ".join(f"{key} {value:.4g}" for key, value in settings.items())
-        middle = interquartile_mean(table.scores.per_seed[c])
+        middle = interquartile_mean(table.scores.per_repetition[c])
         others = [np.mean([run["test"][key] for run in runs]) for key in shown]
         rows.append([
             table.names[c], format_percent(table.scores.means[c]), f"± {format_percent(near[c])}",
@@ -41,7 +41,7 @@ def result_table(table: FairTable, searches: Mapping[str, Any]) -> Table:
             chosen or f"preset {runs[0]['spec']['objective']['preset']}",
         ])  # fmt: skip
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
-    metrics = ["interquartile mean over seeds, R@1 %", *(METRICS[key] for key in shown)]
+    metrics = ["interquartile mean over repetitions, R@1 %", *(METRICS[key] for key in shown)]
     return Table(["contestant", "R@1 %", *intervals, *metrics, "settings"], rows)
 
 
@@ -75,10 +75,10 @@ def pair_table(verdicts: Sequence[PairVerdict]) -> Table:
 
 
 def rank_sum_table(tables: Sequence[FairTable]) -> tuple[str, Table]:
-    """Sums of ranks over tables that have the same contestants, or over the seeds of a single one; and over what."""
+    """Sums of ranks over tables with the same contestants, or over the repetitions of a single one; and over what."""
     whole = [t for t in tables if t.names == tables[0].names]
-    over = f"{len(whole)} tables" if len(whole) > 1 else f"{len(tables[0].seeds)} seeds of one table"
-    scores = [t.scores.means for t in whole] if len(whole) > 1 else list(tables[0].scores.per_seed.T)
+    over = f"{len(whole)} tables" if len(whole) > 1 else f"{len(tables[0].repetitions)} repetitions of one table"
+    scores = [t.scores.means for t in whole] if len(whole) > 1 else list(tables[0].scores.per_repetition.T)
     lines = rank_sums([dict(zip(tables[0].names, map(float, each), strict=True)) for each in scores])
     rows = [[line.name, f"{line.total:g}", f"{line.mean:.2f}", f"{line.deviation:.2f}"] for line in lines]
     return over, Table(["contestant", "sum of ranks", "mean", "standard deviation"], rows)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from similis.registry import Range
+from similis.run.address import source_fingerprints
 from similis.run.run import run
-from similis.study.plan.jobs import first_settings, trial_spec
-from similis.study.plan.schema import Contestant, Plan, SearchPlan
+from similis.study.plan.contestant import Contestant
+from similis.study.plan.jobs import first_settings, search_name, trial_spec
+from similis.study.plan.schema import Plan, SearchPlan
 from similis.study.plan.search_space import search_space
-from similis.study.records import Meter, Record, result_record
+from similis.study.records import Meter, Record, check_sources, result_record
 from similis.study.search.trials import importances, is_below_median, open_study, resume_trial, tell_result
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
@@ -25,16 +27,27 @@ class PrunedError(Exception):
 
 @dataclass(frozen=True)
 class SearchTask:
-    """Whose settings are searched, under which plan, and where records and runs are kept."""
+    """Whose settings are searched, under which plan and in which repetition, and where records and runs are kept."""
 
     plan: Plan
     contestant: Contestant
     folder: TournamentFolder
+    repetition: int = 0
 
     @property
     def title(self) -> str:
         """The contestant's name."""
         return self.contestant.title
+
+    @property
+    def name(self) -> str:
+        """The contestant's name, and the repetition's number unless one search serves all."""
+        return search_name(self.plan, self.title, self.repetition)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Part -> hash of the source that computes its trials."""
+        return source_fingerprints(trial_spec(self.plan, self.contestant, {}, 0))
 
 
 class TrialReporter(Meter):
@@ -84,34 +97,40 @@ class TrialReporter(Meter):
         return is_below_median(self.trial.study, mean, step, self.search.startup)
 
 
-def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder) -> Record:
+def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder, repetition: int = 0) -> Record:
     """Search one contestant and write its record: the chosen settings and their cost.
 
     The preset is measured first, within the budget. The best validation R@1 wins, the preset on a tie. After a crash,
-    the interrupted trial is finished first. With a budget of 0 nothing is measured and the preset is chosen.
+    the interrupted trial is finished first. With a budget of 0, and for a contestant that is fixed, nothing is measured
+    and the preset is chosen.
 
     Args:
         plan: budget, spaces and terms.
         contestant: whose settings.
         folder: where runs and records are kept.
+        repetition: whose draws.
     """
-    case = SearchTask(plan, contestant, folder)
-    name = f"search-{case.title}"
+    case = SearchTask(plan, contestant, folder, repetition)
+    name = f"search-{case.name}"
     known = folder.records.read(name)
     if known is not None:
-        return known
-    space = search_space(contestant, plan.search)
+        return check_sources(known, case.sources, folder.path)
+    space = search_space(contestant, plan.search, plan.terms.training.lr)
+    budget = 0 if contestant.fixed else plan.search.trials
     trials: list[Record] = []
     importance: Mapping[str, float] = {}
-    if plan.search.trials:
-        trials = [measure_settings(case, {}, f"trial-{case.title}-preset")]
-    if space and plan.search.trials > 1:
+    if budget:
+        trials = [measure_settings(case, {}, f"trial-{case.name}-preset")]
+    if space and budget > 1:
         trials, importance = run_trials(case, space, trials[0])
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
         "contestant": case.title,
+        "repetition": repetition,
+        "sources": case.sources,
         "settings": best["settings"],
         "chosen": best["name"],
+        "values": [trial["value"] for trial in trials],
         "value": best["value"],
         "preset": contestant.start,
         "preset_value": (trials or [UNTRIED])[0]["value"],
@@ -128,14 +147,14 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
 def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
-    journal = case.folder.path / "studies" / f"{case.title}.journal"
-    base = first_settings(case.contestant, space)
-    study = open_study(f"{case.plan.name}/{case.title}", search, journal, space=space, base=base)
+    journal = case.folder.path / "studies" / f"{case.name}.journal"
+    base = first_settings(case.contestant, space, case.plan.terms.training.lr)
+    study = open_study(f"{case.plan.name}/{case.name}", search, journal, space=space, base=base)
     full = begun["samples"]
     done = [begun]
     while sum(trial["samples"] for trial in done) + full <= search.trials * full:
         number = len(done) - 1
-        name = f"trial-{case.title}-{number:03d}"
+        name = f"trial-{case.name}-{number:03d}"
         record = records.read(name)
         if record is None:
             trial = resume_trial(study, number) or study.ask()
@@ -166,9 +185,9 @@ def measure_settings(
     plan, folder = case.plan, case.folder
     known = folder.records.read(name)
     if known is not None:
-        return known
+        return check_sources(known, case.sources, folder.path)
     meter = TrialReporter(trial, plan.search, len(plan.folds))
-    specs = [trial_spec(plan, case.contestant, settings, fold) for fold in plan.folds]
+    specs = [trial_spec(plan, case.contestant, settings, fold, case.repetition) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
         folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
     runs: list[Record] = []
@@ -188,6 +207,7 @@ def measure_settings(
         outcome = trial_outcome("diverged", 0.0, [], [meter.steps * specs[0].training.batch_size] * len(specs))
         runs = []
     outcome["addresses"] = [each["address"] for each in runs]
+    outcome |= {"repetition": case.repetition, "sources": case.sources}
     record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
     return folder.records.write(name, record)
 

@@ -1,4 +1,4 @@
-"""Samplers whose draws depend on the seed, the trial's number and the parameter's name: timing decides nothing."""
+"""Samplers whose draws depend on whose search it is, the trial's number and the parameter: timing decides nothing."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ from similis.study.plan.schema import SearchPlan
 from similis.study.plan.search_space import grid
 
 
-def build_sampler(search: SearchPlan, space: Mapping[str, Range], base: Mapping[str, float]) -> BaseSampler:
-    """The sampler of a plan; ``base`` holds the values of the first preset."""
+def build_sampler(name: str, search: SearchPlan, space: Mapping[str, Range], base: Mapping[str, float]) -> BaseSampler:
+    """The sampler of a plan for the search of that name; ``base`` holds the values of the first preset."""
     if search.strategy == "one-at-a-time":
         return OneAtATime(space, base, search.trials)
-    return SeededByTrial(search)
+    return SeededByTrial(name, search)
 
 
 class SeededByTrial(RandomSampler):
     """Another sampler, made afresh for every draw with a seed of its own.
 
     A process that was killed between two parameters of a trial draws the second one as if it had not been killed.
+    Two contestants, or two repetitions of one, share no draw: ``name`` tells whose search this is.
     """
 
-    def __init__(self, search: SearchPlan) -> None:
+    def __init__(self, name: str, search: SearchPlan) -> None:
         super().__init__()
+        self.name = name
         self.search = search
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Draw one parameter."""
-        words = f"{self.search.seed} {trial.number} {param_name}"
+        words = f"{self.search.seed} {self.name} {trial.number} {param_name}"
         seed = int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big")
         own: BaseSampler = RandomSampler(seed=seed)
         if self.search.strategy == "tpe":

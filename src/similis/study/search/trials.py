@@ -22,7 +22,7 @@ def open_study(
     """The Optuna study of that name, new or as it was left.
 
     Args:
-        name: of the study; one for each contestant.
+        name: of the study; one for each contestant and repetition.
         search: sampler, pruner and storage.
         journal: the file that keeps the trials where the plan names no database.
         space: what is searched.
@@ -31,7 +31,7 @@ def open_study(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
         storage=open_storage(search.storage, journal),
-        sampler=build_sampler(search, space, base),
+        sampler=build_sampler(name, search, space, base),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=search.startup, n_warmup_steps=1),
         study_name=name,
         direction="maximize",

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from similis.study.plan.equal_terms import EqualTerms
+from similis.study.plan.equal_terms import EqualTerms, UnequalTermsError
 from similis.study.statistics.variance_components import Floats, Scores, own_components
 from similis.values import UserError, import_extra
 
 Record = Mapping[str, Any]
+FEWEST_REPETITIONS = 3  # two hold for no rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,18 +23,20 @@ class FairTable:
     Attributes:
         arena, length: which table this is.
         terms: what is equal for all rows.
-        scores: per-class recall of every contestant and seed.
+        scores: per-class recall of every contestant and repetition.
+        runs: (m, K, R, n) the same for each of the n runs of a repetition.
         labels: the test classes.
-        seeds: the seeds that every contestant has.
-        records: contestant -> its records, by seed and fold.
+        repetitions: that every contestant has.
+        records: contestant -> its records, by repetition, run and fold.
     """
 
     arena: str
     length: str
     terms: EqualTerms
     scores: Scores
+    runs: Floats
     labels: tuple[int, ...]
-    seeds: tuple[int, ...]
+    repetitions: tuple[int, ...]
     records: Mapping[str, tuple[Record, ...]]
 
     @property
@@ -47,9 +50,15 @@ class FairTable:
         return bool(self.terms.held.get("data.protocol") == "default")
 
     @property
+    def tuning_inside(self) -> bool:
+        """Whether every repetition tuned anew, so that intervals have what tuning varies."""
+        return not self.terms.held.get("tuning.search.shared", True)
+
+    @property
     def can_be_judged(self) -> bool:
-        """Whether there are contestants, seeds and classes enough for verdicts."""
-        return bool(min(self.scores.values.shape) > 1)
+        """Whether there are contestants, repetitions and classes enough for verdicts."""
+        m, K, R = self.scores.values.shape
+        return bool(m > 1 and K > 1 and R >= FEWEST_REPETITIONS)
 
     @property
     def title(self) -> str:
@@ -63,36 +72,51 @@ class FairTable:
 
 def fair_table(records: Sequence[Record]) -> FairTable:
     """A table from the records of one arena and length."""
-    ordered = sorted(records, key=lambda r: (r["contestant"], r["seed"], r["fold"]))
-    terms = EqualTerms.of([(f"{r['contestant']} (seed {r['seed']})", r["held"]) for r in ordered])
+    ordered = sorted(records, key=lambda r: (r["contestant"], r["repetition"], r["run"], r["fold"]))
+    terms = EqualTerms.of([(f"{r['contestant']} (repetition {r['repetition']})", r["held"]) for r in ordered])
+    check_classes(ordered)
     by_name: dict[str, list[Record]] = {}
     for record in ordered:
         by_name.setdefault(record["contestant"], []).append(record)
-    rounds = {name: [(r["seed"], r["fold"]) for r in rows] for name, rows in by_name.items()}
+    rounds = {name: [(r["repetition"], r["run"], r["fold"]) for r in rows] for name, rows in by_name.items()}
     first, wanted = next(iter(rounds.items()))
     for name, have in rounds.items():
         if have != wanted:
             raise UserError(
-                f"seeds differ: {first} has {sorted({s for s, _ in wanted})}, "
-                f"{name} has {sorted({s for s, _ in have})}; run the tournament to its end before it is judged"
+                f"repetitions differ: {first} has {sorted({each[0] for each in wanted})}, "
+                f"{name} has {sorted({each[0] for each in have})}; run the tournament to its end before it is judged"
             )
-    seeds = tuple(sorted({seed for seed, _ in wanted}))
-    values = np.stack([np.stack([class_recall(rows, seed) for seed in seeds], axis=1) for rows in by_name.values()])
+    repetitions = tuple(sorted({each[0] for each in wanted}))
+    numbers = sorted({each[1] for each in wanted})
+    runs = np.stack([
+        np.stack([np.stack([class_recall(rows, each, n) for n in numbers], axis=-1) for each in repetitions], axis=1)
+        for rows in by_name.values()
+    ])  # fmt: skip
     per_class = ordered[0]["per_class"]
     return FairTable(
         arena=ordered[0]["arena"],
         length=ordered[0]["length"],
         terms=terms,
-        scores=Scores(tuple(by_name), values, np.array(per_class["queries"], dtype=np.float64)),
+        scores=Scores(tuple(by_name), runs.mean(axis=3), np.array(per_class["queries"], dtype=np.float64)),
+        runs=runs,
         labels=tuple(per_class["labels"]),
-        seeds=seeds,
+        repetitions=repetitions,
         records={name: tuple(rows) for name, rows in by_name.items()},
     )
 
 
-def class_recall(rows: Sequence[Record], seed: int) -> Floats:
-    """Per-class recall (K,) of one seed, the mean over its folds."""
-    found = [r["per_class"] for r in rows if r["seed"] == seed]
+def check_classes(records: Sequence[Record]) -> None:
+    """Raise unless all results are of the same test classes with as many queries each."""
+    first = records[0]
+    for record in records:
+        for key in ("labels", "queries"):
+            if record["per_class"][key] != first["per_class"][key]:
+                raise UnequalTermsError(f"test {key}", (first["name"], "one set"), (record["name"], "another"))
+
+
+def class_recall(rows: Sequence[Record], repetition: int, run: int) -> Floats:
+    """Per-class recall (K,) of one run of a repetition, the mean over its folds."""
+    found = [r["per_class"] for r in rows if (r["repetition"], r["run"]) == (repetition, run)]
     return np.asarray(np.mean([np.array(each["hits"]) / np.array(each["queries"]) for each in found], axis=0))
 
 

@@ -12,7 +12,7 @@ from similis.values import UserError, import_extra
 
 
 def interquartile_mean(values: Floats) -> float:
-    """Mean of the middle half of the seeds: neither the best nor the worst seed moves it.
+    """Mean of the middle half of the repetitions: neither the best nor the worst repetition moves it.
 
     Reference: Agarwal et al.: Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021.
 
@@ -24,7 +24,7 @@ def interquartile_mean(values: Floats) -> float:
 
 
 def probability_of_improvement(first: Floats, second: Floats) -> float:
-    """Share of pairs of seeds in which the first is better; a tie is half a win.
+    """Share of pairs of repetitions in which the first is better; a tie is half a win.
 
     Example:
         >>> probability_of_improvement(np.array([1.0, 3.0]), np.array([1.0, 2.0]))

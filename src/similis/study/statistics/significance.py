@@ -22,7 +22,7 @@ class Judgement:
     """All pairs c < d of one target, in the order of :func:`numpy.triu_indices`.
 
     Attributes:
-        target: what is generalised to: other seeds, or other seeds and other classes.
+        target: what is generalised to: other repetitions, or other repetitions and other classes.
         first, second: (pairs,) numbers of the two losses.
         difference: (pairs,) first minus second.
         variance: (pairs,) of the difference.
@@ -53,8 +53,8 @@ class Judgement:
 def judge(scores: Scores, target: Target) -> Judgement:
     """Verdicts for one target.
 
-    ``these test classes``: the classes are fixed and other seeds are drawn. ``unseen classes``: other classes are
-    drawn, too. Seeds of two losses are not paired. The classes share one gallery, so they are not strictly
+    ``these test classes``: the classes are fixed and other repetitions are drawn. ``unseen classes``: other classes are
+    drawn, too. Repetitions of two losses are not paired. The classes share one gallery, so they are not strictly
     independent; neither target includes the variance of tuning and of the training set.
 
     Example:
@@ -92,18 +92,20 @@ def judge_components(found: VarianceComponents, target: Target) -> Judgement:
 
 def difference_variance(found: VarianceComponents, target: Target) -> tuple[Floats, Floats]:
     """Variance of each difference and its degrees of freedom (m, m)."""
-    by_seed = found.losses * (found.seeds - 1)
+    by_repetition = found.losses * (found.repetitions - 1)
     if target == "these test classes":
-        variance = np.maximum(found.seed, found.residual)
-        return variance, np.full_like(variance, by_seed)
+        variance = np.maximum(found.repetition, found.residual)
+        return variance, np.full_like(variance, by_repetition)
     variance = np.maximum.reduce(
-        [found.classes + found.seed - found.residual, found.classes, found.seed, found.residual]
+        [found.classes + found.repetition - found.residual, found.classes, found.repetition, found.residual]
     )
     by_class = found.effective_classes - 1
     spread = (
-        found.classes**2 / by_class + found.seed**2 / by_seed + found.residual**2 / (2 * (found.seeds - 1) * by_class)
+        found.classes**2 / by_class
+        + found.repetition**2 / by_repetition
+        + found.residual**2 / (2 * (found.repetitions - 1) * by_class)
     )
-    freedom = np.divide(variance**2, spread, out=np.full_like(variance, by_seed), where=spread > 0)
+    freedom = np.divide(variance**2, spread, out=np.full_like(variance, by_repetition), where=spread > 0)
     return variance, freedom
 
 

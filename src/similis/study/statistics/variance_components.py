@@ -1,4 +1,4 @@
-"""Variance components of the differences between losses: seeds, classes and residual."""
+"""Variance components of the differences between losses: repetitions, classes and residual."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Per-class recall of every loss and seed.
+    """Per-class recall of every loss and repetition.
 
     Attributes:
         names: the m losses.
-        values: (m, K, s) mean score of the queries of class k, for loss c and seed j, in [0, 1].
+        values: (m, K, s) mean score of the queries of class k, for loss c and repetition j, in [0, 1].
         sizes: (K,) queries of each class; its share of all queries is its weight.
     """
 
@@ -30,7 +30,7 @@ class Scores:
         if self.values.ndim != 3 or self.values.shape[:2] != (len(self.names), len(self.sizes)):
             raise UserError(
                 f"scores of shape {self.values.shape} given for {len(self.names)} losses, {len(self.sizes)} classes; "
-                "wanted is (losses, classes, seeds), the same number of seeds for every loss"
+                "wanted is (losses, classes, repetitions), the same number of repetitions for every loss"
             )
         if not np.isfinite(self.values).all() or (self.sizes <= 0).any():
             raise UserError("scores must be numbers and every class needs a query; leave classes without queries out")
@@ -46,14 +46,14 @@ class Scores:
         return float(1 / (self.weights**2).sum())
 
     @property
-    def per_seed(self) -> Floats:
+    def per_repetition(self) -> Floats:
         """(m, s) mean over all queries."""
         return np.asarray(np.einsum("k,cks->cs", self.weights, self.values))
 
     @property
     def means(self) -> Floats:
-        """(m,) mean over queries and seeds."""
-        return np.asarray(self.per_seed.mean(axis=1))
+        """(m,) mean over queries and repetitions."""
+        return np.asarray(self.per_repetition.mean(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,23 +62,23 @@ class VarianceComponents:
 
     Attributes:
         difference: (m, m) mean of the row's loss minus mean of the column's.
-        seed: (m, m) what other seeds would change, an unstable loss counted by its own variance.
-        classes: (m, m) what other classes would change, with the part of the seeds in it (jackknife).
-        residual: (m, m) the part of the seeds in ``classes``.
-        pooled: mean over losses of the variance over seeds.
+        repetition: (m, m) what other repetitions would change, an unstable loss counted by its own variance.
+        classes: (m, m) what other classes would change, with the part of the repetitions in it (jackknife).
+        residual: (m, m) the part of the repetitions in ``classes``.
+        pooled: mean over losses of the variance over repetitions.
         losses: m.
-        seeds: s.
+        repetitions: s.
         class_number: K.
         effective_classes: see :class:`Scores`.
     """
 
     difference: Floats
-    seed: Floats
+    repetition: Floats
     classes: Floats
     residual: Floats
     pooled: float
     losses: int
-    seeds: int
+    repetitions: int
     class_number: int
     effective_classes: float
 
@@ -89,14 +89,14 @@ def variance_components(scores: Scores) -> VarianceComponents:
     With class weights :math:`w_k`, scores :math:`y_{ckj}`, their means :math:`\bar y_{cj}` over classes:
 
     .. math::
-        V_{seed} = (\tilde S_c^2 + \tilde S_d^2)/s, \quad \tilde S_c^2 = \max(S_c^2, \overline{S^2}) \\
+        V_{rep} = (\tilde S_c^2 + \tilde S_d^2)/s, \quad \tilde S_c^2 = \max(S_c^2, \overline{S^2}) \\
         V_{class} = \tfrac{K-1}{K} \sum_k \Big[\frac{w_k (d_k - D)}{1 - w_k}\Big]^2 \\
         V_{res} = \sum_{c,d} \tfrac{K-1}{K} \sum_{kj} \frac{r_{ckj}^2}{s(s-1)}
 
-    where r is :math:`w_k (y_{ckj} - \bar y_{cj})/(1 - w_k)` less its mean over seeds.
+    where r is :math:`w_k (y_{ckj} - \bar y_{cj})/(1 - w_k)` less its mean over repetitions.
 
     Args:
-        scores: at least two losses, two classes and two seeds.
+        scores: at least two losses, two classes and two repetitions.
 
     Example:
         >>> y = np.array([[[0.5, 0.7], [0.5, 0.7]], [[0.5, 0.5], [0.5, 0.5]]])
@@ -107,8 +107,8 @@ def variance_components(scores: Scores) -> VarianceComponents:
     m, K, s = scores.values.shape
     if m < 2 or K < 2 or s < 2:
         raise UserError(
-            f"{m} losses, {K} classes and {s} seeds given; a verdict needs two of each (one seed says nothing "
-            "about other seeds): run more seeds"
+            f"{m} losses, {K} classes and {s} repetitions given; a verdict needs two of each (one says "
+            "nothing about others): run more repetitions"
         )
     own, shared, residual = own_components(scores)
     pooled = float(own.mean())
@@ -116,22 +116,22 @@ def variance_components(scores: Scores) -> VarianceComponents:
     apart = shared[:, None, :] - shared[None, :, :]
     return VarianceComponents(
         difference=scores.means[:, None] - scores.means[None, :],
-        seed=(stable[:, None] + stable[None, :]) / s,
+        repetition=(stable[:, None] + stable[None, :]) / s,
         classes=(K - 1) / K * (apart**2).sum(axis=2),
         residual=residual[:, None] + residual[None, :],
         pooled=pooled,
         losses=m,
-        seeds=s,
+        repetitions=s,
         class_number=K,
         effective_classes=scores.effective_classes,
     )
 
 
 def own_components(scores: Scores) -> tuple[Floats, Floats, Floats]:
-    """Of each loss: its variance over seeds (m,), the influence of every class (m, K), the residual (m,)."""
+    """Of each loss: its variance over repetitions (m,), the influence of every class (m, K), the residual (m,)."""
     _, K, s = scores.values.shape
-    w, per_seed = scores.weights, scores.per_seed
-    influence = (w / (1 - w))[None, :, None] * (scores.values - per_seed[:, None, :])
+    w, per_repetition = scores.weights, scores.per_repetition
+    influence = (w / (1 - w))[None, :, None] * (scores.values - per_repetition[:, None, :])
     shared = influence.mean(axis=2)
     left = influence - shared[:, :, None]
-    return per_seed.var(axis=1, ddof=1), shared, (K - 1) / K * (left**2).sum(axis=(1, 2)) / (s * (s - 1))
+    return per_repetition.var(axis=1, ddof=1), shared, (K - 1) / K * (left**2).sum(axis=(1, 2)) / (s * (s - 1))

@@ -74,6 +74,6 @@ def pair_verdict(scores: Scores, found: VarianceComponents, judgement: Judgement
         high=difference + half,
         p=float(judgement.holm[pair]),
         detectable=100 * float(judgement.detectable[pair]),
-        required=required_sample(found, c, d, difference / 100, judgement.target).describe(found.seeds),
-        improvement=probability_of_improvement(scores.per_seed[c], scores.per_seed[d]),
+        required=required_sample(found, c, d, difference / 100, judgement.target).describe(found.repetitions),
+        improvement=probability_of_improvement(scores.per_repetition[c], scores.per_repetition[d]),
     )
