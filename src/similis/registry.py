@@ -180,7 +180,7 @@ class Registry(Generic[E]):
                     self._entries = before
                 if function not in found:
                     raise UserError(
-                        f"{path} registers no {self.kind} {function!r} (it has: {', '.join(found) or 'none'})"
+                        f"{path} registers no {self.kind} {function!r} (it registers: {', '.join(found) or 'none'})"
                     )
                 self._from_files[key] = found[function]
             return self._from_files[key]
