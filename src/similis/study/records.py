@@ -47,14 +47,14 @@ class Records:
         return RunFolder(self.folder).read(f"{name}.json") if text is None else json.loads(text)
 
     def all(self, kind: str) -> list[Record]:
-        """All records of a kind (``trial``, ``search``, ``final``), by name."""
+        """All records of a kind (``trial``, ``search``, ``final``, ``floor``), by name."""
         texts = {p.stem: p.read_text(encoding="utf-8") for p in self.folder.glob("*.json")} | self._packed()
         return [json.loads(text) for name, text in sorted(texts.items()) if name.startswith(f"{kind}-")]
 
     def pack(self) -> Path:
         """Move all records into one Parquet file beside the folder, with columns to filter by."""
         arrow, parquet = (import_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
-        found = [each for kind in ("final", "search", "trial") for each in self.all(kind)]
+        found = [each for kind in ("final", "search", "trial", "floor") for each in self.all(kind)]
         if not found:
             raise UserError(f"there are no records in {self.folder}; give the folder of a tournament that has begun")
         columns = {

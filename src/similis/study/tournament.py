@@ -15,6 +15,7 @@ from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
+from similis.study.floors import floor_jobs, measure_floor
 from similis.study.plan.equal_terms import EqualTerms, held_terms
 from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants, search_name
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
@@ -68,6 +69,7 @@ def run_tournament(
         executor.map(partial(run_search, folder), [(title, each) for each in repetitions for title in titles])
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
+        executor.map(partial(measure_floor, folder), list(floor_jobs(plan)))
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(

@@ -1,0 +1,104 @@
+"""Floors of a table: what the same test images give without any training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from similis.model.embedder import Embedder
+from similis.retrieval.embed import embed
+from similis.retrieval.evaluate import Evaluation
+from similis.run.evaluation import judge_of
+from similis.run.parts import Source, build_model, images_for, open_source
+from similis.run.spec import RunSpec, parse_spec
+from similis.run.untouched import embed_test, untouched_networks
+from similis.study.plan.jobs import base_values, draw_seed
+from similis.study.plan.schema import Plan
+from similis.study.records import Record, per_class
+from similis.study.tournament_folder import TournamentFolder
+from similis.values import Embedded
+
+PIXEL_SIDE = 32  # larger images are averaged down to it: more of them are no better neighbours
+
+
+@dataclass(frozen=True)
+class FloorJob:
+    """One floor of an arena; an untrained network has one for each repetition."""
+
+    arena: str
+    floor: str
+    repetition: int
+
+    @property
+    def name(self) -> str:
+        """The name of its record."""
+        return f"floor-{self.arena}-{self.floor.replace(',', '').replace(' ', '_')}-r{self.repetition}"
+
+
+def floor_jobs(plan: Plan) -> Iterator[FloorJob]:
+    """The floors of every arena: the pretrained network as it is, or else raw pixels and untrained networks."""
+    for arena in plan.arenas if plan.floors else ():
+        model = plan.arena_terms(arena).model
+        if model.weights is not None:
+            yield FloorJob(arena.name, "untouched network", 0)
+            if model.image_size is not None:
+                yield FloorJob(arena.name, "untouched network, own resolution", 0)
+            continue
+        yield FloorJob(arena.name, "raw vectors" if model.backbone == "identity" else "raw pixels", 0)
+        for repetition in range(plan.repetitions):
+            yield FloorJob(arena.name, "untrained network", repetition)
+
+
+def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
+    """Measure one floor, or read its record; the ledger has its look at the test split."""
+    known = folder.records.read(job.name)
+    if known is not None:
+        return known
+    plan, machine = folder.plan(), folder.machine
+    torch.set_num_threads(plan.threads)
+    arena = plan.arena(job.arena)
+    values = base_values(plan, plan.arena_terms(arena), plan.members(arena)[0], {})
+    spec = parse_spec(values | {"seed": draw_seed(plan, "untrained", job.repetition)})
+    source = open_source(spec, machine)
+    folder.ledger.note(job.name, why="a floor: nothing is trained", contestant=job.floor)
+    found, pixels = embed_floor(job, spec, folder, source)
+    result: Evaluation = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
+    scores = {"recall@1": result.per_query["recall@1"], "labels": found.labels[result.queries]}
+    record = {
+        "arena": job.arena, "floor": job.floor, "contestant": job.floor, "repetition": job.repetition, "pixels": pixels,
+        "test": {"recall@1": result.means["recall@1"]}, "per_class": per_class(scores),
+    }  # fmt: skip
+    return folder.records.write(job.name, record)
+
+
+def embed_floor(job: FloorJob, spec: RunSpec, folder: TournamentFolder, source: Source) -> tuple[Embedded, int | None]:
+    """Vectors of the test images, and their pixels of a side."""
+    machine = folder.machine
+    if job.floor.startswith("untouched"):
+        own, *as_run = untouched_networks(spec, machine)
+        untouched = own if "own" in job.floor or not as_run else as_run[0]
+        return embed_test(untouched, spec, machine, source), pixels_of(untouched)
+    model = build_model(spec, machine).eval()
+    loader = images_for(model, source.manifest, machine, policies=("eval",))
+    network: nn.Module = model if job.floor == "untrained network" else RawPixels()
+    batches = loader.ordered(source.split.test, batch_size=spec.evaluation.batch_size)
+    return embed(network, batches, count=len(source.split.test)), pixels_of(model)
+
+
+def pixels_of(model: Embedder) -> int | None:
+    """Pixels of a side that a model takes; None for vectors."""
+    return None if model.preprocessing is None else model.preprocessing.size
+
+
+class RawPixels(nn.Module):
+    """Images, averaged down to 32 pixels, as vectors around the mean of their pixels; vectors as they are."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, 3, h, w) or vectors (B, D) -> vectors of length 1."""
+        if images.ndim == 4:
+            images = nn.functional.adaptive_avg_pool2d(images, min(PIXEL_SIDE, images.shape[-1])).flatten(1)
+            images = images - images.mean(dim=1, keepdim=True)
+        return nn.functional.normalize(images)
