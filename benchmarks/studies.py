@@ -29,12 +29,12 @@ from benchmarks.study_cells import (
     floor,
     floors,
     intervals,
+    judge_cells,
     scores_of,
     shown,
     tau,
 )
 from similis.study.statistics.fair_table import own_intervals
-from similis.study.statistics.verdicts import pair_verdicts
 
 Study = tuple[list[Table], Callable[[], None]]
 PROXY = ("soft_triple", "proxy_anchor", "normface", "proxy_nca", "proxy_nca_pp", "proxy_gml", "proxy_repulsion")
@@ -98,14 +98,14 @@ def against(
     found: Mapping[Key, Sequence[Record]], title: str, bare: Mapping[str, str]
 ) -> tuple[tuple[Table, Table], dict[str, dict[str, tuple[float, float]]]]:
     """Losses against two conditions, and losses against each other under one; the values of the cells."""
-    value, judged = intervals(found), pair_verdicts(scores_of(found))
+    value, judged = intervals(found), judge_cells(found)
     names, nets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
     nets.sort(key=lambda net: value[names[0], net][0])
-    rows = [(name, *(shown(value[name, net]) for net in nets), *compared(judged, (name, nets[1]), (name, nets[0])))
-            for name in names]  # fmt: skip
+    rows = [(name, *(shown(value[name, net]) for net in nets),
+             *compared(judged, (name, nets[1]), (name, nets[0]), value)) for name in names]  # fmt: skip
     more = np.mean(floors(bare[nets[1]])) - np.mean(floors(bare[nets[0]]))
     rows.append(("without training", *(floor(bare[net]) for net in nets), f"{more:+.1f}", "", ""))
-    pairs = [(f"{title}, {net}", f"{a}, {b}", *compared(judged, (a, net), (b, net)))
+    pairs = [(f"{title}, {net}", f"{a}, {b}", *compared(judged, (a, net), (b, net), value))
              for net in nets for a, b in combinations(names, 2)]  # fmt: skip
     tables = Table([title, *nets, *COMPARED], rows), Table(["where", "losses", *COMPARED], pairs)
     return tables, {name: {net: value[name, net] for net in nets} for name in names}
@@ -119,13 +119,13 @@ def orders(place: Path) -> Study:
     for title in ("Omniglot", "CUB"):
         value = intervals(cells(RESULTS / f"{title.lower()}-tournament", "contestant"))
         means[title] = {name: value[(name,)][0] for name in names}
-    value, judged = intervals(emoji), pair_verdicts(scores_of(emoji))
+    value, judged = intervals(emoji), judge_cells(emoji)
     for arena in ("balanced", "random"):
         means[f"emoji, {arena}"] = {name: value[arena, name][0] for name in names}
     titles = ["Omniglot", "emoji, balanced", "emoji, random", "CUB"]
     names.sort(key=lambda n: -means["CUB"][n])
     rows = [(name, *(f"{means[t][name]:.1f}" for t in titles),
-             *compared(judged, ("balanced", name), ("random", name))) for name in names]  # fmt: skip
+             *compared(judged, ("balanced", name), ("random", name), value)) for name in names]  # fmt: skip
     bare = ("omniglot-slim", "emoji-slim", "emoji-slim", "cub-96")
     rows.append(("untrained network", *(floor(f"{name} untrained") for name in bare), "", "", ""))
     agreement = [agreeing(f"{a}; {b}", *([means[t][n] for n in names] for t in (a, b)))
@@ -145,18 +145,18 @@ def agreeing(title: str, one: Sequence[float], other: Sequence[float]) -> tuple[
 def thesis_loss(place: Path) -> Study:
     """Proxy repulsion in three forms against ProxyAnchor, and both in the two searches there are."""
     found = cells(place, "contestant")
-    value, judged = intervals(found), pair_verdicts(scores_of(found))
-    rows = [(name, shown(value[(name,)]), *(compared(judged, (name,), ("proxy_anchor",)) if n else ("", "", "")))
+    value, judged = intervals(found), judge_cells(found)
+    rows = [(name, shown(value[(name,)]), *(compared(judged, (name,), ("proxy_anchor",), value) if n else ("", "", "")))
             for n, (name,) in enumerate(sorted(found, key=lambda key: -value[key][0]))]  # fmt: skip
     rows.append(("untrained network", floor("omniglot-slim untrained"), "", "", ""))
     omniglot = cells(RESULTS / "omniglot-tournament", "contestant")
     other = intervals(omniglot)
     searches = [
         ("three trials", shown(value[("proxy_anchor",)]), shown(value[("samples",)]),
-         *compared(judged, ("samples",), ("proxy_anchor",))),
+         *compared(judged, ("samples",), ("proxy_anchor",), value)),
         ("ten trials (the Omniglot tournament)", shown(other[("proxy_anchor",)]),
          shown(other[("proxy_repulsion",)]),
-         *compared(pair_verdicts(scores_of(omniglot)), ("proxy_repulsion",), ("proxy_anchor",))),
+         *compared(judge_cells(omniglot), ("proxy_repulsion",), ("proxy_anchor",), other)),
     ]  # fmt: skip
     extras = ("", "+memory1000", "+mined_neighbours")
     named = {form: {extra or "alone": value[(form + extra,)] for extra in extras}
@@ -170,7 +170,7 @@ def thesis_loss(place: Path) -> Study:
 def extras(place: Path) -> Study:
     """What language, mining, memory and direction add to a loss."""
     found = cells(place, "contestant")
-    value, judged = intervals(found), pair_verdicts(scores_of(found))
+    value, judged = intervals(found), judge_cells(found)
     labels = {
         "proxy_anchor+language": "proxy_anchor, language guidance (weight 7.5)",
         "proxy_anchor+mined_neighbours": "proxy_anchor, offline mining (`neighbours`, each epoch)",
@@ -180,12 +180,12 @@ def extras(place: Path) -> Study:
     alone = {name: label.partition(",")[0] for name, label in labels.items()}
     order = sorted(found, key=lambda key: (alone.get(key[0], key[0]) != "proxy_anchor", -value[key][0]))
     rows = [(labels.get(name, name), shown(value[(name,)]),
-             *(compared(judged, (name,), (alone[name],)) if name in alone else ("", "", "")))
+             *(compared(judged, (name,), (alone[name],), value) if name in alone else ("", "", "")))
             for (name,) in order]  # fmt: skip
     rows.append((f"{NONE}, random head", floor("cub-96 untrained"), "", "", ""))
     short = {name: re.split(r" \(| of ", label)[0] for name, label in labels.items()}
-    gained = {short[name]: difference(judged, (name,), (base,)) for name, base in alone.items()}
-    axis = "points of R@1 gained (95 % interval, unseen classes)"
+    gained = {short[name]: difference(judged, (name,), (base,), value) for name, base in alone.items()}
+    axis = "points of R@1 gained (two seeds: no interval)"
     return [Table(["contestant", "R@1 %", *COMPARED], rows)], partial(
         draw.differences, gained, place / "figure.png", axis
     )

@@ -12,11 +12,12 @@ from scipy import stats
 
 from similis.study.statistics.fair_table import class_recall, own_intervals
 from similis.study.statistics.variance_components import Scores
-from similis.study.statistics.verdicts import PairVerdict
+from similis.study.statistics.verdicts import PairVerdict, pair_verdicts
 from similis.study.tournament_folder import TournamentFolder
 
 Record = Mapping[str, Any]
 Key = tuple[str, ...]
+Cells = Mapping[Key, tuple[float, float]]  # mean and half width, per cent
 RESULTS = Path(__file__).parents[1] / "results"
 
 
@@ -54,16 +55,31 @@ def intervals(found: Mapping[Key, Sequence[Record]]) -> dict[Key, tuple[float, f
     return {key: (100 * m, 100 * h) for key, m, h in zip(found, scores.means, far, strict=True)}
 
 
-def difference(judged: Sequence[PairVerdict], one: Key, other: Key) -> tuple[float, float]:
-    """One minus other in points for unseen classes, with half of its interval, simultaneous over all pairs."""
+def judge_cells(found: Mapping[Key, Sequence[Record]]) -> list[PairVerdict]:
+    """Verdicts about all pairs of cells; none with fewer than three seeds."""
+    scores = scores_of(found)
+    return pair_verdicts(scores) if scores.can_be_judged else []
+
+
+def difference(judged: Sequence[PairVerdict], one: Key, other: Key, value: Cells) -> tuple[float, float]:
+    """One minus other in points for unseen classes, with half of its interval, simultaneous over all pairs.
+
+    Without verdicts the difference of the means of ``value``, and no interval.
+    """
+    if not judged:
+        return value[one][0] - value[other][0], 0.0
     pair = pair_of(judged, one, other)
     return pair.difference if pair.first == " ".join(one) else -pair.difference, (pair.high - pair.low) / 2
 
 
-def compared(judged: Sequence[PairVerdict], one: Key, other: Key) -> list[str]:
+def compared(judged: Sequence[PairVerdict], one: Key, other: Key, value: Cells) -> list[str]:
     """Three cells: the difference, whether it is significant, the smallest difference found with 80 % power."""
-    pair, (points, half) = pair_of(judged, one, other), difference(judged, one, other)
-    return [f"{points:+.1f} ± {half:.1f}", "yes" if pair.p <= 0.05 else "no", f"{pair.detectable:.1f}"]
+    points, half = difference(judged, one, other, value)
+    if not judged:
+        return [f"{points:+.1f}", "too few seeds", ""]
+    pair = pair_of(judged, one, other)
+    word = "yes" if pair.verdict in ("better", "worse") else "no"
+    return [f"{points:+.1f} ± {half:.1f}", word, f"{pair.detectable:.1f}"]
 
 
 def pair_of(judged: Sequence[PairVerdict], one: Key, other: Key) -> PairVerdict:

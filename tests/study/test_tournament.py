@@ -243,7 +243,7 @@ def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done
 
 def test_one_seed_gives_a_table_and_no_verdict(tmp_path):
     folder = run_tournament(plan(seeds=[3], search={"trials": 1, "epochs": 1}), tmp_path / "one")
-    assert "No verdicts: they need two seeds" in write_report(folder)[0].read_text()
+    assert "No verdicts: they need three repetitions" in write_report(folder)[0].read_text()
 
 
 def test_the_report_escapes_what_comes_from_outside(copy):
