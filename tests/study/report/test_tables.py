@@ -9,9 +9,9 @@ from tests.study.small import record
 
 
 def made(**changes: object) -> FairTable:
-    """Contestant a finds every query of 20 classes, b and c find none; two repetitions."""
+    """Contestant a finds every query of 20 classes, b and c find none; three repetitions."""
     hits = {"a": [6] * 20, "b": [0] * 20, "c": [0] * 20}
-    return fair_table([record(name, seed, hits=own) | changes for name, own in hits.items() for seed in (0, 1)])
+    return fair_table([record(name, seed, hits=own) | changes for name, own in hits.items() for seed in (0, 1, 2)])
 
 
 def test_the_matrix_reads_row_against_column():
@@ -35,7 +35,7 @@ def test_settings_are_shared_or_listed_by_table():
 
 def test_ranks_are_summed_over_tables_or_over_the_repetitions_of_one():
     over, table = rank_sum_table([made()])
-    assert (over, table.rows[0]) == ("2 repetitions of one table", ["a", "2", "1.00", "0.00"])
+    assert (over, table.rows[0]) == ("3 repetitions of one table", ["a", "3", "1.00", "0.00"])
     over, table = rank_sum_table([made(), made(arena="second"), made(arena="third")])
     assert over == "3 tables"
     assert table.rows == [["a", "3", "1.00", "0.00"], ["b", "7.5", "2.50", "0.00"], ["c", "7.5", "2.50", "0.00"]]

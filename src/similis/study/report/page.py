@@ -76,7 +76,7 @@ def section_content(
     table: FairTable, searches: Sequence[dict[str, Any]], folder: TournamentFolder | None, out: Path, *, times: bool
 ) -> dict[str, Any]:
     """What the template shows of one table; example photos come from ``folder``."""
-    verdicts = pair_verdicts(table.scores) if table.can_be_judged else []
+    verdicts = pair_verdicts(table.scores) if table.scores.can_be_judged else []
     better = [v for v in verdicts if v.verdict == "better"]
     best = table.order()[0]
     return {

@@ -13,7 +13,6 @@ from similis.study.statistics.variance_components import Floats, Scores, own_com
 from similis.values import UserError, import_extra
 
 Record = Mapping[str, Any]
-FEWEST_REPETITIONS = 3  # two hold for no rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +56,7 @@ class FairTable:
     @property
     def can_be_judged(self) -> bool:
         """Whether there are contestants, repetitions and classes enough for verdicts."""
-        m, K, R = self.scores.values.shape
-        return bool(m > 1 and K > 1 and R >= FEWEST_REPETITIONS)
+        return self.scores.can_be_judged
 
     @property
     def title(self) -> str:

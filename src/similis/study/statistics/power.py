@@ -1,95 +1,199 @@
-"""How many repetitions or classes an experiment needs to detect a difference."""
+"""How many repetitions or classes would settle an undecided pair."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from similis.study.statistics.significance import Target, quantiles
-from similis.study.statistics.variance_components import VarianceComponents
+from similis.study.statistics.significance import LEVEL, MARGIN, POWER, Target, combine_components
+from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats, VarianceComponents, sum_freedom
+from similis.values import import_extra
 
-MOST_REPETITIONS = 10_000  # that are searched
-FEW_REPETITIONS = 1_000  # that a report names
+MOST_REPETITIONS = 1_000
+MOST_CLASSES = 100_000
+GRID = (np.arange(9) + 0.5) / 9  # quantiles of a future variance
+
+Outcome = Literal["significant", "equivalent"]
 
 
 @dataclass(frozen=True)
 class RequiredSample:
-    """What would detect a difference with 80 % power: repetitions of each loss, or else classes."""
+    """The smallest experiment that settles a pair with 80 % power, if the observed difference is the true one.
 
+    Attributes:
+        outcome: whether it would show a difference, or that the difference is inside the margin.
+        repetitions: of each loss; None if no experiment of a sensible size settles the pair.
+        classes: test classes; None if those at hand are enough.
+        margin: in points.
+    """
+
+    outcome: Outcome
     repetitions: int | None
     classes: int | None
+    margin: float
+
+    def is_within(self, most: int) -> bool:
+        """Whether at most that many repetitions are needed."""
+        return self.repetitions is not None and self.repetitions <= most
 
     def describe(self, have: int) -> str:
-        """One clause about the observed difference, after an experiment with ``have`` repetitions."""
+        """One clause, after an experiment with ``have`` repetitions."""
         if self.repetitions is None:
-            if self.classes is None:
-                return "the observed one is zero"
-            return f"no number of repetitions would detect the observed one, about {self.classes} classes would"
-        if self.repetitions > FEW_REPETITIONS:
-            return f"not even {FEW_REPETITIONS:,} repetitions would detect the observed one"
-        if self.repetitions <= have:
+            return f"not even {MOST_REPETITIONS:,} repetitions would settle it"
+        shows = "detect a true difference of the observed size"
+        if self.outcome == "equivalent":
+            shows = f"show that the difference is within ±{self.margin:.2f} points"
+        if self.classes is not None:
+            more = f" and {self.repetitions} repetitions" if self.repetitions > have else ""
             return (
-                f"{self.repetitions} repetitions detect the observed one four times in five, and this time they did not"
+                f"more repetitions alone would not settle it; about {self.classes:,} test classes{more} would {shows} "
+                "with 80 % power"
             )
-        return f"{self.repetitions} repetitions would detect the observed one"
+        if self.repetitions <= have:
+            return f"an experiment of this size would {shows} with 80 % power, and this one did not"
+        return f"{self.repetitions} repetitions would {shows} with 80 % power"
+
+
+@dataclass(frozen=True)
+class PairDesign:
+    """What an experiment with one pair depends on: variances of one repetition, and of these classes."""
+
+    stable: tuple[float, float]
+    typical: float
+    between: float
+    residual: float
+    losses: int
+    class_number: int
+    effective_classes: float
+    target: Target
+    pairs: int
 
 
 def required_sample(
-    found: VarianceComponents, first: int, second: int, difference: float, target: Target
+    found: VarianceComponents,
+    first: int,
+    second: int,
+    target: Target,
+    *,
+    difference: float | None = None,
+    pairs: int | None = None,
+    margin: float = MARGIN,
 ) -> RequiredSample:
-    r"""Repetitions (or classes) with which a true difference of that size is detected four times in five.
+    """Repetitions, and classes if need be, that settle a pair four times in five.
 
-    The smallest :math:`s'` with
-
-    .. math::
-        (t_{1-.05/(m(m-1)),\nu} + t_{.8,\nu}) \sqrt{V_g + 2 \overline{S^2}/s'} \le |\Delta|,
-
-    :math:`V_g = \max(0, V_{class} - V_{res})` for unseen classes and 0 for these. Where no number
-    of repetitions suffices, the number of classes.
+    A difference inside the margin is settled by a significant difference or by equivalence, whichever needs less.
 
     Args:
         found: the components of a finished tournament.
         first: number of one loss.
         second: number of the other.
-        difference: to detect, of scores in [0, 1].
         target: see :func:`similis.study.statistics.significance.judge`.
+        difference: the true one, of scores in [0, 1]; None for the observed one.
+        pairs: how many the correction covers; None for all pairs.
+        margin: in points.
     """
-    size = abs(difference)
-    if size == 0:
-        return RequiredSample(None, None)
-    between = 0.0
-    if target == "unseen classes":
-        between = max(0.0, float(found.classes[first, second] - found.residual[first, second]))
-    # Without limit of repetitions: 4.2 standard errors for twelve losses, hence K * 4.43 V_g classes for two points.
-    corrected, promised = quantiles(found.losses, np.array([np.inf]))
-    reach = float((corrected + promised)[0])
-    classes = math.ceil(found.class_number * reach**2 * between / size**2)
-    if reach * math.sqrt(between) > size:
-        return RequiredSample(None, classes)
-    residual = float(found.residual[first, second]) * found.repetitions
-    low, high = 1, 2
-    while not is_enough(found, high, between, residual, size):
-        low, high = high, 2 * high
-        if high > MOST_REPETITIONS:
-            return RequiredSample(None, max(classes, found.class_number + 1)) if between else RequiredSample(high, None)
+    size = abs(float(found.difference[first, second]) if difference is None else difference)
+    design = pair_design(found, first, second, target, pairs or found.losses * (found.losses - 1) // 2)
+    outcomes: list[Outcome] = ["significant"] if size > 0 else []
+    outcomes += ["equivalent"] if 100 * size < margin else []
+    sizes = [smallest_sample(design, outcome, size, margin, found.repetitions) for outcome in outcomes]
+    return min(sizes, key=lambda s: (s.repetitions is None, s.classes or 0, s.repetitions or 0))
+
+
+def pair_design(found: VarianceComponents, first: int, second: int, target: Target, pairs: int) -> PairDesign:
+    """The design of a pair from the components of a finished tournament."""
+    between = max(0.0, float(found.classes[first, second] - found.residual[first, second]))
+    return PairDesign(
+        stable=(float(found.stable[first]), float(found.stable[second])),
+        typical=found.typical,
+        between=between if target == "unseen classes" else 0.0,
+        residual=float(found.residual[first, second]) * found.repetitions,
+        losses=found.losses,
+        class_number=found.class_number,
+        effective_classes=found.effective_classes,
+        target=target,
+        pairs=pairs,
+    )
+
+
+def smallest_sample(design: PairDesign, outcome: Outcome, size: float, margin: float, have: int) -> RequiredSample:
+    """The fewest repetitions; where they do not suffice, the fewest classes."""
+
+    def is_enough(repetitions: int, classes: int) -> bool:
+        return expected_power(design, outcome, size, margin / 100, repetitions=repetitions, classes=classes) >= POWER
+
+    K = design.class_number
+    repetitions = first_enough(lambda R: is_enough(R, K), LEAST_REPETITIONS, MOST_REPETITIONS)
+    if repetitions is not None or not design.between:
+        return RequiredSample(outcome, repetitions, None, margin)
+    # With ever more classes only repetitions matter; twice as many leave half of the variance to the classes.
+    alone = first_enough(lambda R: is_enough(R, MOST_CLASSES), LEAST_REPETITIONS, MOST_REPETITIONS // 2)
+    if alone is None:
+        return RequiredSample(outcome, None, None, margin)
+    repetitions = max(have, 2 * alone)
+    return RequiredSample(
+        outcome, repetitions, first_enough(lambda k: is_enough(repetitions, k), K, MOST_CLASSES), margin
+    )
+
+
+def first_enough(is_enough: Callable[[int], bool], low: int, most: int) -> int | None:
+    """The smallest number from ``low`` to ``most`` that is enough, by doubling and halving; None if there is none.
+
+    Example:
+        >>> first_enough(lambda number: number >= 37, 3, 1000)
+        37
+    """
+    if is_enough(low):
+        return low
+    high = low
+    while not is_enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(found, middle, between, residual, size) else (middle, high)
-    return RequiredSample(high, None)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
-def is_enough(found: VarianceComponents, repetitions: int, between: float, residual: float, size: float) -> bool:
-    """Whether that many repetitions give the promised power; ``residual`` is that of one repetition."""
-    by_repetition = found.losses * (repetitions - 1)
-    repetition = 2 * found.pooled / repetitions
-    variance = between + repetition
-    by_class = found.effective_classes - 1
-    left = residual / repetitions
-    spread = repetition**2 / by_repetition
-    if between:
-        spread += (between + left) ** 2 / by_class + left**2 / (2 * (repetitions - 1) * by_class)
-    freedom = np.array([variance**2 / spread if spread else by_repetition])
-    corrected, promised = quantiles(found.losses, freedom)
-    return float((corrected + promised)[0]) * math.sqrt(variance) <= size
+def expected_power(
+    design: PairDesign, outcome: Outcome, size: float, margin: float, *, repetitions: int, classes: int
+) -> float:
+    """Probability of the outcome, the mean over quantiles of the two variances that such an experiment may estimate."""
+    stats = import_extra("scipy.stats")
+    share = design.class_number / classes
+    between, residual = design.between * share, design.residual * share / repetitions
+    repetition, freedom = future_variances(design, repetitions)
+    estimated, freedom = combine_components(
+        repetition,
+        freedom,
+        np.full_like(repetition, between + residual),
+        np.full_like(repetition, residual),
+        effective_classes=design.effective_classes / share,
+        target=design.target,
+    )
+    true = max(np.sqrt(between + sum(design.stable) / repetitions), np.finfo(float).tiny)
+    tails = 2 if outcome == "significant" else 1
+    reach = stats.t.isf(LEVEL / (tails * design.pairs), freedom) * np.sqrt(estimated)
+    if outcome == "significant":
+        return float(stats.norm.cdf((size - reach) / true).mean())
+    room = np.maximum(margin - reach, 0.0)
+    return float((stats.norm.cdf((room - size) / true) - stats.norm.cdf((-room - size) / true)).mean())
+
+
+def future_variances(design: PairDesign, repetitions: int) -> tuple[Floats, Floats]:
+    """Repetition variances of a pair and their degrees of freedom, over a grid of quantiles of both."""
+    by_loss = repetitions - 1
+    quantile = import_extra("scipy.stats").chi2.ppf(GRID, by_loss) / by_loss
+    first, second = (np.broadcast_to(v, (9, 9)) for v in (
+        design.stable[0] * quantile[:, None], design.stable[1] * quantile[None, :]))  # fmt: skip
+    stable = [np.maximum(own, design.typical) for own in (first, second)]
+    if design.losses < 3:
+        return (stable[0] + stable[1]) / repetitions, np.full((9, 9), float(by_loss))
+    shared = design.losses * by_loss / 2
+    own_freedom = [np.where(own > design.typical, float(by_loss), shared) for own in (first, second)]
+    freedom = sum_freedom(stable[0], own_freedom[0], stable[1], own_freedom[1])
+    return (stable[0] + stable[1]) / repetitions, freedom

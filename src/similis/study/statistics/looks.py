@@ -1,0 +1,160 @@
+"""Verdicts about two contestants after every few repetitions, with error control over all looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from similis.study.statistics.power import required_sample
+from similis.study.statistics.significance import LEVEL, MARGIN, TARGETS, Judgement, Target, judge_components
+from similis.study.statistics.variance_components import Floats, Scores, variance_components
+from similis.study.statistics.verdicts import PairVerdict, pair_verdict
+from similis.values import UserError, import_extra
+
+LOOKS = (3, 5, 7, 10, 15)
+NODES = 64  # of Gauss-Legendre quadrature between two boundaries
+
+
+@cache
+def nominal_levels(
+    looks: tuple[int, ...], *, most: int = LOOKS[-1], last: bool = False, level: float = LEVEL
+) -> tuple[float, ...]:
+    r"""Two-sided level of the test at each look, so that all looks together reject a true null at most at ``level``.
+
+    O'Brien and Fleming's spending in the form of Lan and DeMets: after a share :math:`\tau` of the planned repetitions,
+    :math:`\alpha(\tau) = 4 - 4\Phi(z_{1-\alpha/4} / \sqrt\tau)` is spent, half of it on each side. The looks
+    need not be the planned ones.
+
+    Args:
+        looks: repetitions at each look so far, rising.
+        most: repetitions that were planned before the first look.
+        last: whether no look can follow, for a reason other than the data (the time is up). The last look then spends
+            all that is left. Do not look again afterwards.
+        level: of all looks together, two-sided.
+
+    Example:
+        >>> [round(each, 4) for each in nominal_levels((3, 5, 7, 10, 15))]
+        [0.0, 0.0002, 0.002, 0.0114, 0.0461]
+        >>> [round(each, 4) for each in nominal_levels((3, 4), last=True)]
+        [0.0, 0.05]
+    """
+    shares = information_shares(looks, most, last=last)
+    norm = import_extra("scipy.stats").norm
+    spent = 4 * norm.sf(norm.isf(level / 4) / np.sqrt(shares))
+    points = density = np.zeros(0)
+    levels: list[float] = []
+    for look, share in enumerate(shares):
+        step = np.sqrt(share - (shares[look - 1] if look else 0.0))
+        increment = spent[look] - (spent[look - 1] if look else 0.0)
+        bound = boundary(points, density, step, increment)
+        levels.append(float(2 * norm.sf(bound / np.sqrt(share))))
+        points, density = continue_density(points, density, step, bound)
+    return tuple(levels)
+
+
+def information_shares(looks: tuple[int, ...], most: int, *, last: bool) -> Floats:
+    """Share of the planned repetitions at each look; 1 at the last."""
+    if not looks or list(looks) != sorted(set(looks)) or looks[0] < 1 or looks[-1] > most:
+        raise UserError(
+            f"looks at {list(looks)} of at most {most} repetitions given; name the repetitions at each look so far, "
+            "rising, and plan enough of them before the first look"
+        )
+    shares = np.array(looks, dtype=np.float64) / most
+    if last:
+        shares[-1] = 1.0
+    return shares
+
+
+def boundary(points: Floats, density: Floats, step: float, increment: float) -> float:
+    """The bound that a Brownian motion leaves now, and not before, with that probability.
+
+    Args:
+        points: quadrature points between the bounds of the look before; empty at the first look.
+        density: of the motion that is still inside, times the weights of the quadrature.
+        step: standard deviation of the motion since that look.
+        increment: the probability.
+    """
+    norm = import_extra("scipy.stats").norm
+    if not len(points):
+        return float(step * norm.isf(increment / 2))
+
+    def excess(bound: float) -> float:
+        return float(density @ (norm.sf((bound - points) / step) + norm.cdf((-bound - points) / step))) - increment
+
+    return float(import_extra("scipy.optimize").brentq(excess, 0.0, np.abs(points).max() + 40 * step, xtol=1e-12))
+
+
+def continue_density(points: Floats, density: Floats, step: float, bound: float) -> tuple[Floats, Floats]:
+    """Quadrature points inside the bound, and the density of the motion that has never left, times the weights."""
+    norm = import_extra("scipy.stats").norm
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    inside = bound * nodes
+    if not len(points):
+        return inside, bound * weights * norm.pdf(inside, scale=step)
+    return inside, bound * weights * (norm.pdf(inside[:, None] - points[None, :], scale=step) @ density)
+
+
+def look_verdicts(
+    scores: Scores, looks: tuple[int, ...], *, most: int = LOOKS[-1], last: bool = False, margin: float = MARGIN
+) -> list[PairVerdict]:
+    """Verdicts for both targets about the first of two contestants against the second, at the newest look.
+
+    Each target keeps its own 5 % over all looks, whatever the target on which the caller stops: for better and worse
+    two-sided, for equivalence one-sided.
+
+    Args:
+        scores: two contestants, all repetitions so far.
+        looks: repetitions at each look so far, the newest last.
+        most: see :func:`nominal_levels`.
+        last: see :func:`nominal_levels`.
+        margin: differences below it, in points, do not matter.
+
+    Example:
+        >>> chance = np.random.default_rng(0)
+        >>> y = 0.5 + 0.01 * chance.standard_normal((2, 20, 5)) + np.array([0.1, 0.0])[:, None, None]
+        >>> [v.verdict for v in look_verdicts(Scores(("mine", "baseline"), y, np.ones(20)), (3, 5))]
+        ['better', 'better']
+    """
+    found = variance_components(scores)
+    out = []
+    for target in TARGETS:
+        judgement = judge_look(scores, looks, target, most=most, last=last, margin=margin)
+        verdict = pair_verdict(scores, found, judgement, 0, margin)
+        sample = required_sample(found, 0, 1, target, margin=margin)
+        if verdict.verdict == "undecided" and not last and sample.classes is None and sample.is_within(most):
+            verdict = replace(verdict, required=f"the looks up to {most} repetitions are expected to settle it")
+        out.append(verdict)
+    return out
+
+
+def judge_look(
+    scores: Scores,
+    looks: tuple[int, ...],
+    target: Target,
+    *,
+    most: int = LOOKS[-1],
+    last: bool = False,
+    margin: float = MARGIN,
+) -> Judgement:
+    """Judge two contestants at the newest look; arguments as for :func:`look_verdicts`.
+
+    The levels belong to normal statistics and are applied to the p values of t tests. The classes are the same at every
+    look; this makes the looks more alike and the error smaller.
+    """
+    if len(scores.names) != 2 or not looks or scores.values.shape[2] != looks[-1]:
+        raise UserError(
+            f"{len(scores.names)} contestants with {scores.values.shape[2]} repetitions given for looks at "
+            f"{list(looks)}; give two contestants and the repetitions of the newest look"
+        )
+    return judge_components(
+        variance_components(scores),
+        target,
+        np.array([0]),
+        np.array([1]),
+        margin=margin,
+        level=nominal_levels(looks, most=most, last=last)[-1],
+        # One-sided: the other bound of the margin is too far away to be crossed.
+        equivalence_level=nominal_levels(looks, most=most, last=last, level=2 * LEVEL)[-1] / 2,
+    )
