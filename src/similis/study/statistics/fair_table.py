@@ -54,11 +54,6 @@ class FairTable:
         return not self.terms.held.get("tuning.search.shared", True)
 
     @property
-    def can_be_judged(self) -> bool:
-        """Whether there are contestants, repetitions and classes enough for verdicts."""
-        return self.scores.can_be_judged
-
-    @property
     def title(self) -> str:
         """Arena and length, with a warning if the test classes were used for selection."""
         return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
