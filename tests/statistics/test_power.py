@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from similis.study.statistics.power import MOST_REPETITIONS, required_sample
+from similis.study.statistics.power import MOST_REPETITIONS, future_variances, pair_design, required_sample
 from similis.study.statistics.significance import TARGETS, judge
 from similis.study.statistics.variance_components import Scores, variance_components
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
@@ -74,6 +74,13 @@ def test_less_needs_more():
     assert beyond.classes > 200
     assert f"about {beyond.classes:,} test classes" in beyond.describe(5)
     assert required_sample(found, 3, 6, BEYOND, difference=0.2).classes is None
+
+
+def test_no_future_variance_is_below_the_typical_one():
+    found = pilot(WORLD)
+    variances, freedom = future_variances(pair_design(found, 3, 6, HERE, 36), 5)
+    assert variances.min() == pytest.approx(2 * found.typical / 5)
+    assert freedom.max() == pytest.approx(9 * 4)
 
 
 def test_a_difference_inside_the_margin_is_settled_by_equivalence():
