@@ -18,7 +18,7 @@ from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.values import UserError
 
-FIELDS = ("lr", "loss_multiplier", "preset", "miner")  # of a contestant, beside the options of its loss
+FIELDS = ("lr", "loss_multiplier", "preset", "miner", "fixed")  # of a contestant, beside the options of its loss
 
 
 def comparison_plan(
