@@ -7,6 +7,7 @@ import pytest
 from benchmarks.fine_tuning import page_row
 from benchmarks.studies import STUDIES, birds
 from benchmarks.study_cells import RESULTS, cells, floors
+from benchmarks.verdict_rules import page_rows
 from similis.registry import losses
 from similis.study.report.tables import samplers_differ
 from similis.study.statistics.fair_table import fair_table
@@ -67,3 +68,13 @@ def test_the_page_of_fine_tuning_shows_its_records():
     assert [row for name, row in ((name, page_row(name, row)) for name, row in found.items()) if row not in page] == []
     trained = [row for row in found.values() if row["share"] > 0]
     assert all(row[key][1] > 0 for row in trained for key in row if key.startswith("gain"))  # "every interval above"
+
+
+def test_the_decision_shows_the_measured_error_and_power():
+    page = (ROOT / "docs" / "decisions" / "0006-judgement.md").read_text(encoding="utf-8").splitlines()
+    figures = json.loads((RESULTS / "verdict-rules.json").read_text(encoding="utf-8"))["figures"]
+    assert [row for row in page_rows(figures) if row not in page] == []
+    pairs = (v for row, found in figures.items() if row.startswith("all") for v in found.values())
+    assert max(error for values in pairs for error in values["error"].values()) <= 0.06
+    looks = [v for row, found in figures.items() if row.startswith("compare") for v in found.values()]
+    assert max(max(values["error"], values["false equivalence"]) for values in looks) <= 0.06
