@@ -9,6 +9,7 @@ scaled (a standard deviation 4 or 10 times as large), or they are spread from ha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def measure_pairs(name: str, target: Target) -> dict[str, Any]:
 def measure_compare(name: str, target: Target) -> dict[str, Any]:
     """Error over five looks, power, and false equivalence of contestants that differ by the margin."""
     world, differ = VARIANCES[name], ("better", "worse")
+    unclipped = replace(world, class_sd=5.0)  # rates near 1 are clipped, and the true difference falls below the margin
     return {
         "error": share_of_verdicts(world, LOOKS, TOURNAMENTS, target=target, words=differ),
         "power": [
@@ -54,7 +56,14 @@ def measure_compare(name: str, target: Target) -> dict[str, Any]:
             for points in POINTS
         ],
         "false equivalence": share_of_verdicts(
-            world, LOOKS, TOURNAMENTS, target=target, words=("equivalent",), gain=MARGIN, margin=MARGIN, ignore=differ
+            unclipped,
+            LOOKS,
+            TOURNAMENTS,
+            target=target,
+            words=("equivalent",),
+            gain=MARGIN,
+            margin=MARGIN,
+            ignore=differ,
         ),
     }
 
@@ -74,6 +83,21 @@ def table_lines(row: str, found: dict[str, Any]) -> list[list[Any]]:
         for number, error in values["error"].items():
             lines.append([row, target, number, 100 * error, 100 * values["power"][number][four]])
     return lines
+
+
+def page_rows(figures: dict[str, Any]) -> list[str]:
+    """The rows of the table in docs/decisions/0006-judgement.md: error, power at four points, in per cent."""
+    four, rows = POINTS.index(4.0), []
+    for row, found in figures.items():
+        cells = []
+        for values in found.values():
+            if row.startswith("compare"):
+                cells += [f"{100 * values['error']:.1f}", f"{100 * values['power'][four]:.0f}"]
+                continue
+            cells.append(" / ".join(f"{100 * value:.1f}" for value in values["error"].values()))
+            cells.append(" / ".join(f"{100 * curve[four]:.0f}" for curve in values["power"].values()))
+        rows.append(f"| {row} | {' | '.join(cells)} |")
+    return rows
 
 
 def draw_power(figures: dict[str, Any], path: Path) -> None:

@@ -34,7 +34,8 @@ def shown(world, repetitions, target, points, margin, number=400):
 @pytest.mark.parametrize("losses", [9, 2])
 @pytest.mark.parametrize("points", [2.0, 3.0, 5.0])
 @pytest.mark.parametrize("name", ["equal", "one x10"])
-def test_the_named_number_of_repetitions_gives_the_promised_power(name, points, losses):
+def test_the_named_number_of_repetitions_is_the_first_with_the_promised_power(name, points, losses):
+    """At 80 % within five points (400 experiments, pilots of 40 repetitions); one repetition less is not enough."""
     world = replace(VARIANCES[name], losses=losses)
     if losses == 2:
         world = replace(world, unstable=2.0 if name == "one x10" else 1.0)
@@ -42,7 +43,8 @@ def test_the_named_number_of_repetitions_gives_the_promised_power(name, points, 
     last = losses - 1
     wanted = [required_sample(each, last - 1, last, HERE, difference=points / 100) for each in found]
     named = int(np.median([each.repetitions for each in wanted]))
-    assert shown(world, named, HERE, points, 1.0)[0] == pytest.approx(0.8, abs=0.07), named
+    assert shown(world, named, HERE, points, 1.0)[0] >= 0.75, named
+    assert named == 3 or shown(world, named - 1, HERE, points, 1.0)[0] <= 0.85, named
 
 
 @pytest.mark.slow

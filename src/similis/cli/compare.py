@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from similis.study.compare import Comparison
 
 
+WIDEST = 100.0  # points: the intervals of early looks, which hardly ever decide, may say nothing at all
+
+
 def compare(
     *,
     source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
@@ -84,9 +87,10 @@ def print_look(found: Comparison) -> None:
     from similis.cli.screen import console
 
     verdict = found.verdicts[-1][-1]
+    spread = f", {verdict.low:+.2f} to {verdict.high:+.2f}" if verdict.high - verdict.low < WIDEST else ""
     console().print(
         f"look  {found.repetitions} of at most {found.most} repetitions: {verdict.verdict} "
-        f"({verdict.difference:+.2f} points, {verdict.low:+.2f} to {verdict.high:+.2f})",
+        f"({verdict.difference:+.2f} points{spread})",
         markup=False,
         soft_wrap=True,
     )
@@ -107,6 +111,7 @@ def show_result(found: Comparison) -> None:
             rows = [
                 ForestRow(f"{look} repetitions", near.difference, (near.low, near.high), (far.low, far.high))
                 for look, (near, far) in zip(found.looks, found.verdicts, strict=True)
+                if far.high - far.low < WIDEST
             ]
             last = found.verdicts[-1][-1]
             axis = f"points of R@1: right {last.first} ahead, left {last.second} ahead"
