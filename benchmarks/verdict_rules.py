@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rounds import arguments, print_table, write_json
-from benchmarks.study_figures import save
-from similis.figures.canvas import new_figure
+from similis.figures.canvas import new_figure, save_figure
 from similis.figures.recall_plots import line_style
 from similis.study.statistics.looks import LOOKS
 from similis.study.statistics.significance import TARGETS, Target
@@ -123,7 +122,7 @@ def draw_power(figures: dict[str, Any], path: Path) -> None:
     figure.supylabel("power, %", fontsize=10)
     figure.legend(*places[0][0].get_legend_handles_labels(), loc="lower center", ncols=4, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0.08, 1, 1))
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def main() -> None:
