@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from similis.cli.train_spec import parse_settings
@@ -76,7 +75,6 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     words += [f"{key}{format_value(value)}" for key, value in given.items()]
     own = {key: value for key, value in given.items() if key not in FIELDS}
     beside = {key: value for key, value in given.items() if key in FIELDS}
-    loss = f"{Path(place).resolve()}{MARK}{name}" if mark else loss
     return {"loss": loss, "fixed": fixed, "name": ".".join(words), "options": own} | beside
 
 
