@@ -73,7 +73,7 @@ def test_the_report_has_everything(copy):
     markdown, page = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
-        "## d8, equal samples", "On unseen classes, of 3 pairs", "### Verdicts", "letters", "interquartile mean",
+        "## d8, equal samples", "3 pairs on unseen classes", "### Verdicts", "letters", "interquartile mean",
         "Differences in points to", "sums of ranks", "### Where the variance comes from", "cannot be told apart",
         "Best R@1 so far by trial", "near an edge",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "first preset",

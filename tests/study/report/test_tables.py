@@ -89,7 +89,7 @@ def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
 
 def test_the_summary_counts_all_pairs():
     assert describe_table(judge())[1] == (
-        "On unseen classes, of 3 pairs 2 differ significantly, 1 are equivalent (within ±1 points) and 0 undecided: "
+        "3 pairs on unseen classes: 2 significantly different, 1 equivalent (within ±1 points). "
         "a is better than b and c."
     )
 

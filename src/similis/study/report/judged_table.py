@@ -40,9 +40,9 @@ class JudgedTable:
     failed: Mapping[str, tuple[str, NotTrained]]
     against: str | None
     margin: float
-    pairs: Sequence[PairVerdict] = ()
-    asked: Sequence[PairVerdict] = ()
-    flips: Sequence[VerdictFlip] = ()
+    pairs: Sequence[PairVerdict]
+    asked: Sequence[PairVerdict]
+    flips: Sequence[VerdictFlip]
 
     @property
     def ranking(self) -> list[str]:
@@ -55,16 +55,14 @@ def judge_table(plan: Plan, table: FairTable, records: Sequence[Mapping[str, Any
     floors = floor_recall(table, records)
     failed = find_failed(table, floors)
     trained = table.keep([name for name in table.names if name not in failed])
-    found = JudgedTable(table, trained, floors, failed, plan.against, plan.margin)
-    if not trained.can_be_judged:
-        return found
-    pairs = pair_verdicts(trained.scores, margin=plan.margin)
-    asked, flips = pairs, []
-    if plan.against is not None:
-        known = plan.against in trained.names
-        asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin) if known else []
-    if asked:
-        flips = verdict_flips(trained.scores, against=plan.against, margin=plan.margin)
+    pairs: list[PairVerdict] = []
+    asked: list[PairVerdict] = []
+    if trained.can_be_judged:
+        pairs = pair_verdicts(trained.scores, margin=plan.margin)
+        asked = pairs if plan.against is None else []
+        if plan.against in trained.names:
+            asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin)
+    flips = verdict_flips(trained.scores, against=plan.against, margin=plan.margin) if asked else []
     return JudgedTable(table, trained, floors, failed, plan.against, plan.margin, pairs, asked, flips)
 
 

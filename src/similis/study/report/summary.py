@@ -44,20 +44,17 @@ def describe_table(judged: JudgedTable) -> list[str]:
 def describe_pairs(judged: JudgedTable, target: Target) -> str:
     """How many pairs have which verdict, and who is better than whom."""
     verdicts = [v for v in judged.asked if v.target == target]
-    number = {word: sum(v.verdict == word for v in verdicts) for word in ("better", "equivalent", "undecided")}
+    within = f"equivalent (within ±{judged.margin:g} points)"
+    words = {"better": "significantly different", "equivalent": within, "undecided": "undecided"}
+    number = {words[word]: sum(v.verdict == word for v in verdicts) for word in words}
+    counts = ", ".join(f"{many} {word}" for word, many in number.items() if many)
     winners: dict[str, list[str]] = {}
     for v in verdicts:
         if v.verdict == "better":
             winners.setdefault(v.first, []).append(v.second)
-    ordered = sorted(winners, key=judged.ranking.index)
-    shown = [f"{name} is better than {join_names(winners[name])}" for name in ordered[:MOST_NAMED]]
-    if len(ordered) > MOST_NAMED:
-        shown.append(f"the matrix shows the wins of {len(ordered) - MOST_NAMED} more")
-    return (
-        f"On {target}, of {len(verdicts)} pairs {number['better']} differ significantly, {number['equivalent']} are "
-        f"equivalent (within ±{judged.margin:g} points) and {number['undecided']} undecided"
-        + (f": {'; '.join(shown)}." if shown else ".")
-    )
+    ordered = sorted(winners, key=judged.ranking.index)[:MOST_NAMED]
+    shown = "".join(f" {name} is better than {join_names(winners[name])}." for name in ordered)
+    return f"{len(verdicts)} pairs on {target}: {counts}.{shown}"
 
 
 def describe_baseline(judged: JudgedTable, target: Target) -> str:

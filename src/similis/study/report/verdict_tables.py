@@ -103,7 +103,7 @@ def describe_run(run: Mapping[str, Any]) -> str:
     objective = run["spec"]["objective"]
     own = {**objective["options"], **run["settings"]}
     short = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in own.items()}
-    return ", ".join(filter(None, [f"preset {objective['preset']}", format_settings(short)]))
+    return ", ".join(filter(None, [f"preset {objective['preset'] or 'defaults'}", format_settings(short)]))
 
 
 def variance_table(table: FairTable) -> Table:
