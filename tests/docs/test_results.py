@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import fine_tuning, floors
+from benchmarks import fine_tuning, floors, verdict_rules
 from tests.docs.blocks import ROOT
 
 RESULTS = ROOT / "results"
@@ -35,3 +35,13 @@ def test_every_withdrawn_record_is_named_on_its_page():
     files = sorted(path.name for path in (RESULTS / "withdrawn").glob("*.parquet"))
     assert files
     assert [name for name in files if f"`{name}`" not in page] == []
+
+
+def test_the_decision_shows_the_measured_error_and_power():
+    page = (ROOT / "docs" / "decisions" / "0006-judgement.md").read_text(encoding="utf-8").splitlines()
+    found = figures("verdict-rules.json")
+    assert [row for row in verdict_rules.page_rows(found) if row not in page] == []
+    pairs = (v for row, each in found.items() if row.startswith("all") for v in each.values())
+    assert max(error for values in pairs for error in values["error"].values()) <= 0.06
+    looks = [v for row, each in found.items() if row.startswith("compare") for v in each.values()]
+    assert max(max(values["error"], values["false equivalence"]) for values in looks) <= 0.06

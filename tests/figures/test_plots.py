@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from similis.figures.embedding_map import MOST, draw_map, principal_plane
+from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean
 from similis.figures.recall_plots import (
-    DifferenceRow,
     draw_cost,
-    draw_differences,
     draw_progress,
     draw_recall_lines,
     line_style,
@@ -61,11 +60,11 @@ def test_running_mean_is_shorter_at_the_beginning():
 NAMES = [f"loss{i}" for i in range(12)]
 
 FIGURES = {
-    "differences": lambda: draw_differences(
-        [DifferenceRow(n, -i, (-i - 1, 1 - i), (-i - 3, 3 - i), [0.5 - i, -i - 0.5]) for i, n in enumerate(NAMES)],
+    "forest": lambda: draw_forest(
+        [ForestRow(n, -i, (-i - 1, 1 - i), (-i - 3, 3 - i), [0.5 - i]) for i, n in enumerate(NAMES)],
         "t",
-        "points",
-        1.0,
+        margin=1.0,
+        axis="points",
     ),
     "size": lambda: draw_recall_lines(
         {n: {"64": 50.0 + i, "512": 55.0 + i} for i, n in enumerate(NAMES)}, "t", "embedding size"
@@ -95,14 +94,15 @@ def test_every_line_can_be_told_apart_without_colour():
 
 def test_a_forest_plot_shows_both_intervals_every_repetition_and_the_margin():
     rows = [
-        DifferenceRow("a", 2.0, (1.0, 3.0), (-1.0, 5.0), [1.5, 2.5]),
-        DifferenceRow("b", -4, (-5, -3), (-8, 0), [-4]),
+        ForestRow("a", 2.0, (1.0, 3.0), (-1.0, 5.0), [1.5, 2.5]),
+        ForestRow("b", -4, (-5, -3), (-8, 0), [-4]),
     ]
-    axes = draw_differences(rows, "t", "points", 1.5).axes[0]
+    axes = draw_forest(rows, "t", margin=1.5, axis="points").axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
     drawn = {(tuple(line.get_xdata()), line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
     assert {((1.0, 3.0), 1), ((-1.0, 5.0), 1), ((-5, -3), 0), ((-8, 0), 0)} <= drawn
-    assert [points.get_offsets().tolist() for points in axes.collections] == [[[1.5, 1], [2.5, 1]], [[-4, 0]]]
+    dots = [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "."]
+    assert dots == [[1.5, 2.5], [-4]]
     assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (-1.5, 3.0)
 
 

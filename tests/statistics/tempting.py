@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from similis.study.statistics.significance import TARGETS, holm
-from similis.study.statistics.variance_components import Scores
+from similis.study.statistics.variance_components import Scores, variance_components
 from tests.statistics.rates import Procedure, false_alarms, power, recommended
 from tests.statistics.simulated import World
 
@@ -25,6 +25,20 @@ def welch(scores: Scores) -> np.ndarray:
     first, second = pairs(scores)
     y = scores.per_repetition
     return holm(stats.ttest_ind(y[first], y[second], axis=1, equal_var=False).pvalue)
+
+
+def welch_classes(scores: Scores) -> np.ndarray:
+    """Own variances and classes, all combined by Satterthwaite's formula, for unseen classes."""
+    first, second = pairs(scores)
+    found = variance_components(scores)
+    own = scores.per_repetition.var(axis=1, ddof=1) / found.repetitions
+    classes, residual = found.classes[first, second], found.residual[first, second]
+    repetition, by_class, by_loss = own[first] + own[second], found.effective_classes - 1, found.repetitions - 1
+    variance = np.maximum.reduce([classes + repetition - residual, classes, repetition, residual])
+    spread = classes**2 / by_class + (own[first] ** 2 + own[second] ** 2) / by_loss
+    spread += residual**2 / (2 * by_loss * by_class)
+    difference = np.abs(found.difference[first, second])
+    return holm(2 * stats.t.sf(difference / np.sqrt(variance), variance**2 / spread))
 
 
 def pooled_t(scores: Scores) -> np.ndarray:

@@ -8,7 +8,14 @@ import pytest
 from similis.study.statistics.significance import TARGETS, judge
 from tests.statistics.rates import false_alarms, power, recommended
 from tests.statistics.simulated import VARIANCES, WORLD, World, tournament
-from tests.statistics.tempting import mean_floor, nemenyi_repetitions, pooled_t, repetition_bootstrap, welch
+from tests.statistics.tempting import (
+    mean_floor,
+    nemenyi_repetitions,
+    pooled_t,
+    repetition_bootstrap,
+    welch,
+    welch_classes,
+)
 
 HERE = "these test classes"
 
@@ -37,6 +44,12 @@ def test_family_wise_error_against_an_unstable_baseline(target, repetitions):
     """Every comparison shares the variance of the baseline, loss0."""
     rule = recommended(target, against="loss0")
     assert false_alarms(rule, VARIANCES["one x10"], repetitions, 2000, target=target) <= 0.06
+
+
+@pytest.mark.slow
+def test_satterthwaites_formula_is_not_enough_for_two_losses_and_three_repetitions():
+    world = replace(VARIANCES["one x10"], losses=2)
+    assert false_alarms(welch_classes, world, 3, 10_000, target="unseen classes") > 0.06
 
 
 @pytest.mark.parametrize("repetitions", [5, 10])

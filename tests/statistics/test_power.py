@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from similis.study.statistics.power import MOST_REPETITIONS, required_sample
+from similis.study.statistics.power import MOST_REPETITIONS, future_variances, pair_design, required_sample
 from similis.study.statistics.significance import TARGETS, judge
 from similis.study.statistics.variance_components import Scores, variance_components
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
@@ -34,7 +34,8 @@ def shown(world, repetitions, target, points, margin, number=400):
 @pytest.mark.parametrize("losses", [9, 2])
 @pytest.mark.parametrize("points", [2.0, 3.0, 5.0])
 @pytest.mark.parametrize("name", ["equal", "one x10"])
-def test_the_named_number_of_repetitions_gives_the_promised_power(name, points, losses):
+def test_the_named_number_of_repetitions_is_the_first_with_the_promised_power(name, points, losses):
+    """At 80 % within five points (400 experiments, pilots of 40 repetitions); one repetition less is not enough."""
     world = replace(VARIANCES[name], losses=losses)
     if losses == 2:
         world = replace(world, unstable=2.0 if name == "one x10" else 1.0)
@@ -42,7 +43,8 @@ def test_the_named_number_of_repetitions_gives_the_promised_power(name, points, 
     last = losses - 1
     wanted = [required_sample(each, last - 1, last, HERE, difference=points / 100) for each in found]
     named = int(np.median([each.repetitions for each in wanted]))
-    assert shown(world, named, HERE, points, 1.0)[0] == pytest.approx(0.8, abs=0.07), named
+    assert shown(world, named, HERE, points, 1.0)[0] >= 0.75, named
+    assert named == 3 or shown(world, named - 1, HERE, points, 1.0)[0] <= 0.85, named
 
 
 @pytest.mark.slow
@@ -74,6 +76,13 @@ def test_less_needs_more():
     assert beyond.classes > 200
     assert f"about {beyond.classes:,} test classes" in beyond.describe(5)
     assert required_sample(found, 3, 6, BEYOND, difference=0.2).classes is None
+
+
+def test_no_future_variance_is_below_the_typical_one():
+    found = pilot(WORLD)
+    variances, freedom = future_variances(pair_design(found, 3, 6, HERE, 36), 5)
+    assert variances.min() == pytest.approx(2 * found.typical / 5)
+    assert freedom.max() == pytest.approx(9 * 4)
 
 
 def test_a_difference_inside_the_margin_is_settled_by_equivalence():

@@ -10,11 +10,11 @@ TUNING, SEED, CLASS, RUN_CLASS = 2.0, 1.0, 12.0, 4.0  # points
 K, SIZES = 50, np.ones(50)
 
 
-def drawn(chance, m=1, R=8, n=3, tuning=TUNING):
+def drawn(chance, m=1, R=8, n=3, tuning=TUNING, classes=CLASS):
     """Scores (m, K, R, n): class, tuning, seed, and noise of a run and class that averages out over classes."""
     points = (
         60
-        + CLASS * chance.standard_normal((m, K, 1, 1))
+        + classes * chance.standard_normal((m, K, 1, 1))
         + tuning * chance.standard_normal((m, 1, R, 1))
         + SEED * chance.standard_normal((m, 1, R, n))
         + RUN_CLASS * chance.standard_normal((m, K, R, n))
@@ -48,6 +48,12 @@ def test_intervals_hold_the_known_components(tuning):
         covered = np.mean([each.low <= value <= each.high for each in found])
         assert 0.92 <= covered <= (1.0 if part == "tuning" else 0.985), part
         assert all(each.low <= each.value <= each.high for each in found)
+
+
+def test_noise_of_runs_is_not_counted_as_classes():
+    """Without a class effect the estimate is as often below zero as above."""
+    splits = variance_split(names(300), drawn(np.random.default_rng(6), 300, classes=0.0), SIZES)
+    assert 0.35 <= np.mean([split.classes.value == 0 for split in splits]) <= 0.65
 
 
 def test_one_unstable_contestant_does_not_move_the_median():

@@ -31,6 +31,7 @@ VERBS = {
     "evaluate": "evaluate:evaluate",
     "search": "search:search",
     "verify": "verify:verify",
+    "compare": "compare:compare",
     "spec schema": "spec:schema",
     "spec example": "spec:example",
     "tournament plan": "tournament:plan",

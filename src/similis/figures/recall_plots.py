@@ -1,9 +1,9 @@
-"""Pictures of a tournament: differences, recall by size and network, progress, cost against quality."""
+"""Pictures of a tournament: recall by size and network, progress, cost against quality."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from similis.figures.canvas import COLOURS, new_figure
 
@@ -20,48 +20,6 @@ RECALL = "R@1 on the test classes, %"
 def line_style(number: int) -> tuple[str, str, str]:
     """Colour, marker and dash of the n-th line; marker and dash differ for black-and-white print."""
     return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)], DASHES[number // len(COLOURS) % len(DASHES)]
-
-
-class DifferenceRow(NamedTuple):
-    """One contestant minus the reference, in points: mean, both 95 % intervals, and each repetition."""
-
-    name: str
-    difference: float
-    near: tuple[float, float]
-    far: tuple[float, float]
-    repetitions: Sequence[float]
-
-
-def draw_differences(rows: Sequence[DifferenceRow], title: str, axis: str, margin: float) -> Figure:
-    """A forest plot: the difference of every contestant to one reference, over the band of equivalence.
-
-    Args:
-        rows: from the top.
-        title: of the figure.
-        axis: what the differences are.
-        margin: half the width of the band, in points.
-    """
-    figure = new_figure(8.5, 1.7 + 0.34 * len(rows))
-    axes = figure.add_subplot()
-    band = axes.axvspan(-margin, margin, color=COLOURS[2], alpha=0.15, linewidth=0)
-    axes.axvline(0, color="black", linewidth=0.8)
-    heights = range(len(rows) - 1, -1, -1)
-    for y, row in zip(heights, rows, strict=True):
-        far = axes.plot(row.far, [y, y], color="0.6", linewidth=2)[0]
-        near = axes.plot(row.near, [y, y], color=COLOURS[0], linewidth=5)[0]
-        each = axes.scatter(row.repetitions, [y] * len(row.repetitions), s=14, color="white", edgecolor="black",
-                            linewidth=0.7, zorder=3)  # fmt: skip
-        mean = axes.plot([row.difference], [y], marker="|", markersize=13, color="black", linestyle="", zorder=4)[0]
-    axes.set_yticks(heights, [row.name for row in rows])
-    axes.set(xlabel=axis, ylim=(-0.7, len(rows) - 0.3))
-    axes.set_title(title, fontsize=10)
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-    figure.tight_layout(rect=(0, 0.62 / figure.get_size_inches()[1], 1, 1))
-    labels = ["mean difference", "95 % interval, these test classes", "95 % interval, unseen classes",
-              "one repetition", f"equivalent: within ±{margin:g} points"]  # fmt: skip
-    figure.legend([mean, near, far, each, band], labels, loc="lower center", ncols=3, fontsize=8, frameon=False)
-    return figure
 
 
 def draw_recall_lines(lines: Mapping[str, Mapping[str, float]], title: str, axis: str) -> Figure:

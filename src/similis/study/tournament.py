@@ -17,7 +17,15 @@ from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
 from similis.study.floors import floor_jobs, measure_floor
 from similis.study.plan.equal_terms import EqualTerms, held_terms
-from similis.study.plan.jobs import FinalJob, compared_values, final_jobs, final_spec, participants, search_name
+from similis.study.plan.jobs import (
+    FinalJob,
+    compared_values,
+    final_jobs,
+    final_spec,
+    participants,
+    search_name,
+    trial_spec,
+)
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, check_sources, result_record
@@ -36,6 +44,7 @@ def run_tournament(
     only: str | None = None,
     data_root: str | None = None,
     device: str = "auto",
+    runs: Path | None = None,
     executor: Executor | None = None,
 ) -> TournamentFolder:
     """Run everything that a plan asks for and that is not done yet.
@@ -50,6 +59,7 @@ def run_tournament(
         only: the name of a contestant that alone is run; contestants do not depend on each other.
         data_root: folder of the known data sets; None for SIMILIS_DATA.
         device: that computes each run; of one kind for all.
+        runs: folder of the runs, which several tournaments may share; None for one of its own.
         executor: where to run, instead of workers.
     """
     executor, path = executor or Executor(workers), Path(path)
@@ -59,17 +69,17 @@ def run_tournament(
         path, data_root = path.resolve(), data_root or os.environ.get("SIMILIS_DATA")
     if only is not None:
         plan.contestant(only)
-    folder = TournamentFolder(path, data_root, device)
+    folder = TournamentFolder(path, data_root, device, runs)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with hold_lock(path / "driver.lock", busy=busy):
         write_plan(plan, folder)
         warn_of_other_numerics(folder)
         titles = [each.title for each in participants(plan) if only in (None, each.title)]
-        repetitions = range(1 if plan.search.shared else plan.repetitions)
-        executor.map(partial(run_search, folder), [(title, each) for each in repetitions for title in titles])
+        executor.map(partial(run_search, folder), waiting_searches(plan, folder, titles))
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
-        executor.map(partial(measure_floor, folder), list(floor_jobs(plan)))
+        floors = [job for job in floor_jobs(plan) if folder.records.read(job.name) is None]
+        executor.map(partial(measure_floor, folder), floors)
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
@@ -78,6 +88,20 @@ def run_tournament(
             + ". `similis tournament report` shows what is there; give these losses other options or a lower rate"
         )
     return folder
+
+
+def waiting_searches(plan: Plan, folder: TournamentFolder, titles: Sequence[str]) -> list[tuple[str, int]]:
+    """Contestant and repetition of the searches to run; raises if the source of one that is done was edited."""
+    waiting = []
+    for repetition in range(1 if plan.search.shared else plan.repetitions):
+        for title in titles:
+            known = folder.records.read(f"search-{search_name(plan, title, repetition)}")
+            if known is None:
+                waiting.append((title, repetition))
+            else:
+                sources = source_fingerprints(trial_spec(plan, plan.contestant(title), {}, 0))
+                check_sources(known, sources, folder.path)
+    return waiting
 
 
 def warn_of_other_numerics(folder: TournamentFolder) -> None:

@@ -19,11 +19,12 @@ class TournamentFolder:
     path: Path
     data_root: str | None = None
     device: str = "auto"
+    runs: Path | None = None  # shared with other tournaments
 
     @property
     def machine(self) -> Machine:
         """Where runs are kept, and the data sets."""
-        return Machine(root=self.path / "runs", device=self.device, data_root=self.data_root)
+        return Machine(root=self.runs or self.path / "runs", device=self.device, data_root=self.data_root)
 
     @property
     def records(self) -> Records:

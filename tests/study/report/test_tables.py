@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -85,6 +86,15 @@ def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
         "On unseen classes, a is better than b; c is equivalent to b (within ±2 points).",
         "On these test classes, a is better than b; c is equivalent to b (within ±2 points).",
     ]
+
+
+def test_verdicts_over_several_looks_are_shown_as_they_are():
+    table = made().keep(["a", "b"])
+    known = [replace(v, verdict="undecided") for v in judge(table=table, against="b").asked]
+    terms = plan(contestants=[{"loss": "triplet", "name": name} for name in "ab"], against="b")
+    judged = judge_table(terms, table, [], known)
+    assert verdict_column(judged)[1] == {"a": "undecided (undecided)", "b": "baseline"}
+    assert judged.pairs == known, "no picture shows other intervals"
 
 
 def test_the_summary_counts_all_pairs():

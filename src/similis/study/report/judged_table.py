@@ -50,14 +50,28 @@ class JudgedTable:
         return [self.trained.names[c] for c in self.trained.order()]
 
 
-def judge_table(plan: Plan, table: FairTable, records: Sequence[Mapping[str, Any]]) -> JudgedTable:
-    """Judge one table; ``records`` are those of the floors of all arenas."""
+def judge_table(
+    plan: Plan,
+    table: FairTable,
+    records: Sequence[Mapping[str, Any]],
+    verdicts: Sequence[PairVerdict] | None = None,
+) -> JudgedTable:
+    """Judge one table.
+
+    Args:
+        plan: the question and the margin.
+        table: the results.
+        records: of the floors of all arenas.
+        verdicts: about the only two contestants, where they are known.
+    """
     floors = floor_recall(table, records)
     failed = find_failed(table, floors)
     trained = table.keep([name for name in table.names if name not in failed])
-    pairs: list[PairVerdict] = []
-    asked: list[PairVerdict] = []
-    if trained.can_be_judged:
+    pairs: Sequence[PairVerdict] = []
+    asked: Sequence[PairVerdict] = []
+    if trained.scores.can_be_judged and verdicts is not None:
+        pairs = asked = verdicts
+    elif trained.scores.can_be_judged:
         pairs = pair_verdicts(trained.scores, margin=plan.margin)
         asked = pairs if plan.against is None else []
         if plan.against in trained.names:

@@ -20,17 +20,25 @@ from similis.study.report.verdict_tables import (
     verdict_matrix,
 )
 from similis.study.statistics.fair_table import FairTable, fair_table
+from similis.study.statistics.verdicts import PairVerdict
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError, import_extra
 
 
-def write_report(folder: TournamentFolder, *, out: Path | None = None, times: bool = True) -> tuple[Path, Path]:
+def write_report(
+    folder: TournamentFolder,
+    *,
+    out: Path | None = None,
+    times: bool = True,
+    verdicts: Sequence[PairVerdict] | None = None,
+) -> tuple[Path, Path]:
     """Write ``report.md`` with ``figures/``, and ``report.html``, from the records of a tournament.
 
     Args:
         folder: the tournament's.
         out: where to write; None for the tournament's folder.
         times: whether to show times and memory; without them the same records give the same bytes.
+        verdicts: of the plan's question where several looks share one error rate; None: judged here, as one look.
 
     Returns:
         The two files.
@@ -42,7 +50,7 @@ def write_report(folder: TournamentFolder, *, out: Path | None = None, times: bo
     folder.ledger.check(records)
     (out / "figures").mkdir(parents=True, exist_ok=True)
     found = fair_tables(plan, records)
-    judged = [judge_table(plan, table, folder.records.all("floor")) for table in found]
+    judged = [judge_table(plan, table, folder.records.all("floor"), verdicts) for table in found]
     searches, entries = group_searches(folder.records.all("search")), folder.ledger.entries()
     content = {
         "plan": plan,
@@ -95,7 +103,7 @@ def section_content(plan: Plan, judged: JudgedTable, out: Path, *, times: bool) 
         "flips": [flip.sentence for flip in judged.flips],
         "pairs": pair_table(asked),
         "failed": failed_table(judged),
-        "variance": variance_table(table) if table.can_be_judged else None,
+        "variance": variance_table(table) if table.scores.can_be_judged else None,
         "learning": pictures.learning_picture(judged, out),
         "curves": tables.curve_table(table),
         "cost": pictures.cost_picture(table, out) if times else None,

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.recall_plots import (
-    DifferenceRow,
     draw_cost,
-    draw_differences,
     draw_progress,
     draw_recall_lines,
 )
@@ -56,7 +55,7 @@ def difference_pictures(judged: JudgedTable, out: Path) -> list[Picture]:
     best, shown = judged.ranking[0], []
     if judged.asked and judged.against is not None:
         shown.append(difference_picture(judged, judged.asked, judged.against, "the baseline", out))
-    if best != judged.against:
+    if best != judged.against and len(judged.pairs) > len(TARGETS):  # of two, the baseline's picture says it all
         shown.append(difference_picture(judged, judged.pairs, best, "the highest mean", out))
     return shown
 
@@ -77,12 +76,12 @@ def difference_picture(
         if name != reference:
             number, (near, far) = table.names.index(name), found[name]
             each = list(100 * table.scores.per_repetition[number] - base)
-            rows.append(DifferenceRow(f"{name}, {means[number]:.1f} %", near[0], near[1:], far[1:], each))
+            rows.append(ForestRow(f"{name}, {means[number]:.1f} %", near[0], near[1:], far[1:], each))
     title = f"Differences to {reference} ({role}, {base:.1f} %): {table.title}"
-    figure = draw_differences(rows, title, f"points of R@1, contestant minus {reference}", judged.margin)
+    figure = draw_forest(rows, title, margin=judged.margin, axis=f"points of R@1, contestant minus {reference}")
     words = ", ".join(f"{row.name} {row.difference:+.1f}" for row in rows)
     caption = (
-        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons. A circle is one repetition "
+        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons. A dot is one repetition "
         f"minus the mean of {reference}."
     )
     name = f"differences-{table.arena}-{table.length}-{reference}"

@@ -78,7 +78,7 @@ def explain_no_verdicts(judged: JudgedTable) -> str:
         return f"No verdicts: the baseline {judged.against} did not train."
     if not judged.trained.names:
         return "No verdicts: no contestant clears the floors."
-    if judged.trained.can_be_judged:
+    if judged.trained.scores.can_be_judged:
         return f"No verdicts: the baseline {judged.against} is not in this table."
     return (
         f"No verdicts: they need {LEAST_REPETITIONS} repetitions at least, five to find much, two contestants that "

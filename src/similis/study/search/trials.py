@@ -31,7 +31,8 @@ def open_study(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
         storage=open_storage(search.storage, journal),
-        sampler=build_sampler(name, search, space, base),
+        # whose search it is, whatever the plan is called: another plan with this contestant finds the same runs
+        sampler=build_sampler(name.rpartition("/")[2], search, space, base),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=search.startup, n_warmup_steps=1),
         study_name=name,
         direction="maximize",

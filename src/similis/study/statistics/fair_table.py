@@ -55,11 +55,6 @@ class FairTable:
         return not self.terms.held.get("tuning.search.shared", True)
 
     @property
-    def can_be_judged(self) -> bool:
-        """Whether there are contestants, repetitions and classes enough for verdicts."""
-        return self.scores.can_be_judged
-
-    @property
     def title(self) -> str:
         """Arena and length, with a warning if the test classes were used for selection."""
         return f"{self.arena}, {self.length}" + (" (selected on test)" if self.selected_on_test else "")
@@ -74,7 +69,7 @@ class FairTable:
         kept = tuple(self.names[c] for c in rows)
         return replace(
             self,
-            scores=Scores(kept, self.scores.values[rows], self.scores.sizes),
+            scores=self.scores.select(kept, len(self.repetitions)),
             runs=self.runs[rows],
             records={name: self.records[name] for name in kept},
         )

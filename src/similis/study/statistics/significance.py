@@ -161,8 +161,8 @@ def combine_components(
 
     For these test classes :math:`\max(V_{rep}, V_{res})`. For unseen classes the largest of
     :math:`V_{class} + V_{rep} - V_{res}` and its parts, with :math:`\nu = V / (V_{rep}/\nu_{rep} +
-    V_{class}/(K_e - 1))`. This weighted harmonic mean is smaller than Satterthwaite's formula, which raises up to 7.6 %
-    false alarms when an unstable loss meets many classes.
+    V_{class}/(K_e - 1))`. This weighted harmonic mean is smaller than Satterthwaite's formula, which raises 7 % false
+    alarms for two losses, one of them unstable, with three repetitions.
     """
     if target == "these test classes":
         return np.maximum(repetition, residual), freedom

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,11 @@ class Scores:
         """Whether there are losses, classes and repetitions enough for verdicts."""
         m, K, R = self.values.shape
         return bool(m > 1 and K > 1 and R >= LEAST_REPETITIONS)
+
+    def select(self, names: Sequence[str], repetitions: int) -> Scores:
+        """These losses, in this order, after the first so many repetitions."""
+        rows = [self.names.index(name) for name in names]
+        return Scores(tuple(names), self.values[rows, :, :repetitions], self.sizes)
 
     @property
     def weights(self) -> Floats:

@@ -1,0 +1,123 @@
+"""``similis compare DATA --loss mine --against proxy_anchor``: is this loss better? No plan file is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from similis.study.compare import Comparison
+
+
+WIDEST = 100.0  # points: the intervals of early looks, which hardly ever decide, may say nothing at all
+
+
+def compare(
+    *,
+    source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
+    loss: Annotated[str, typer.Option(help="NAME, or FILE.py:NAME, with options as NAME:option=value,option=value.")],
+    against: Annotated[str, typer.Option(help="The baseline, written likewise.")],
+    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]")] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Search nothing: compare presets with the options given.")
+    ] = False,
+    trials: Annotated[int, typer.Option(help="Trials of each search, the preset included.")] = 6,
+    sampler: Annotated[str, typer.Option(help="Batches: own (each loss's), balanced or random.")] = "own",
+    margin: Annotated[float, typer.Option(help="Points of R@1 within which two losses are equivalent.")] = 1.0,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images. [10]")] = None,
+    size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own]")] = None,
+    dim: Annotated[int | None, typer.Option(help="Embedding size. [512]")] = None,
+    backbone: Annotated[str | None, typer.Option(help="The network. [tf_efficientnet_lite0]")] = None,
+    weights: Annotated[str | None, typer.Option(help="pretrained, a file, or none. [pretrained]")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Rate of the network, where its search begins. [0.0001]")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE"),
+    ] = None,
+    allow_counts: Annotated[
+        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all draws.")] = 0,
+    folder: Annotated[Path, typer.Option(help="Folder of all comparisons; they share their runs.")] = Path(
+        "comparisons"
+    ),
+    workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+) -> None:
+    """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
+    from similis.cli.compare_plan import comparison_name, comparison_plan
+    from similis.cli.screen import console
+    from similis.cli.train_spec import asked_keys, asked_spec
+    from similis.run.machine import Machine
+    from similis.study.compare import compare_losses
+    from similis.study.executor import Executor
+    from similis.study.report.page import write_report
+
+    named = {
+        "training.epochs": epochs, "model.image_size": size, "model.dim": dim, "model.backbone": backbone,
+        "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
+        "data.allow_counts": allow_counts or None,
+    }  # fmt: skip
+    machine = Machine(root=folder / "runs", device=device, data_root=root)
+    spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
+    search: dict[str, Any] = {"trials": 0 if fixed else trials, "seed": seed}
+    plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
+    found = compare_losses(
+        plan, folder / comparison_name(plan), hours=hours, data_root=root, device=device, runs=machine.root,
+        executor=Executor(workers, on_finished=print_run), on_look=print_look,
+    )  # fmt: skip
+    show_result(found)
+    for path in write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None):
+        console().print(str(path), markup=False, soft_wrap=True)
+
+
+def print_run(record: dict[str, Any]) -> None:
+    """One line for a finished search, floor or final run."""
+    from similis.cli.tournament import print_record
+
+    print_record(record)
+
+
+def print_look(found: Comparison) -> None:
+    """One line for a look."""
+    from similis.cli.screen import console
+
+    verdict = found.verdicts[-1][-1]
+    spread = f", {verdict.low:+.2f} to {verdict.high:+.2f}" if verdict.high - verdict.low < WIDEST else ""
+    console().print(
+        f"look  {found.repetitions} of at most {found.most} repetitions: {verdict.verdict} "
+        f"({verdict.difference:+.2f} points{spread})",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def show_result(found: Comparison) -> None:
+    """The sentence, that for these test classes, and the picture of the looks."""
+    from similis.cli.screen import console
+    from similis.figures.canvas import save_figure
+    from similis.figures.forest_plot import ForestRow, draw_forest
+    from similis.values import MissingExtraError
+
+    lines = [found.sentence]
+    if found.verdicts:
+        lines.append(found.verdicts[-1][0].sentence)
+        picture = found.folder.path / "differences.png"
+        try:
+            rows = [
+                ForestRow(f"{look} repetitions", near.difference, (near.low, near.high), (far.low, far.high))
+                for look, (near, far) in zip(found.looks, found.verdicts, strict=True)
+                if far.high - far.low < WIDEST
+            ]
+            last = found.verdicts[-1][-1]
+            axis = f"points of R@1: right {last.first} ahead, left {last.second} ahead"
+            figure = draw_forest(rows, f"{last.first} against {last.second}", margin=last.margin, axis=axis)
+            lines.append(str(save_figure(figure, picture)))
+        except MissingExtraError as missing:
+            lines.append(f"no picture: {missing}")
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
