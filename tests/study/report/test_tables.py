@@ -165,7 +165,7 @@ def test_runs_of_a_repetition_tell_tuning_from_the_seed():
     assert columns == ["contestant", "a run", "tuning", "seed", "test classes"]
     tuning, seed = (float(found[columns.index(each)].split(" ")[0]) for each in ("tuning", "seed"))
     assert tuning > 5 > seed
-    assert float(median[2]) == tuning
+    assert median[2] == f"{tuning:.2f} points"
     assert variance_table(made())[0] == ["contestant", "a run", "test classes"]
 
 

@@ -115,5 +115,5 @@ def variance_table(table: FairTable) -> Table:
         heads = {key: heads[key] for key in ("run", "classes")}
     medians = pool_splits(splits)
     rows = [[split.name, *(str(getattr(split, key)) for key in heads)] for split in splits]
-    rows.append(["median", *(f"{medians[key]:.2f}" for key in heads)])
+    rows.append(["median", *(f"{medians[key]:.2f} points" for key in heads)])
     return Table(["contestant", *heads.values()], rows)
