@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from similis.figures.embedding_map import MOST, draw_map, principal_plane
+from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean
 from similis.figures.recall_plots import (
-    draw_class_wins,
     draw_cost,
-    draw_learning_curves,
-    draw_recall_by_loss,
+    draw_progress,
     draw_recall_lines,
     line_style,
 )
@@ -61,11 +60,18 @@ def test_running_mean_is_shorter_at_the_beginning():
 NAMES = [f"loss{i}" for i in range(12)]
 
 FIGURES = {
-    "loss": lambda: draw_recall_by_loss([(n, 50.0 + i, 1.0, 3.0, [49.0, 51.0]) for i, n in enumerate(NAMES)], "t"),
+    "forest": lambda: draw_forest(
+        [ForestRow(n, -i, (-i - 1, 1 - i), (-i - 3, 3 - i), [0.5 - i]) for i, n in enumerate(NAMES)],
+        "t",
+        margin=1.0,
+        axis="points",
+    ),
     "size": lambda: draw_recall_lines(
         {n: {"64": 50.0 + i, "512": 55.0 + i} for i, n in enumerate(NAMES)}, "t", "embedding size"
     ),
-    "curves": lambda: draw_learning_curves({n: [10.0 + i, 40.0 + i, 50.0 + i] for i, n in enumerate(NAMES)}, "t"),
+    "progress": lambda: draw_progress(
+        {n: [10.0 + i, 40.0 + i, 50.0 + i] for i, n in enumerate(NAMES)}, "t", ("epoch", "R@1"), NAMES
+    ),
     "cost": lambda: draw_cost([(n, 10.0 + i, 50.0 + i) for i, n in enumerate(NAMES)], "t"),
 }
 
@@ -86,11 +92,26 @@ def test_every_line_can_be_told_apart_without_colour():
     assert len({line_style(i)[1:] for i in range(24)}) == 24
 
 
-def test_class_wins_has_a_bar_and_a_photo_for_each_class():
-    photo = np.zeros((4, 4, 3), dtype=np.uint8)
-    figure = draw_class_wins([("a", 10.0, photo), ("b", -5.0, None)], "t", "points")
-    assert [bar.get_width() for bar in figure.axes[0].patches] == [-5.0, 10.0]
-    assert len(figure.axes) == 2
+def test_a_forest_plot_shows_both_intervals_every_repetition_and_the_margin():
+    rows = [
+        ForestRow("a", 2.0, (1.0, 3.0), (-1.0, 5.0), [1.5, 2.5]),
+        ForestRow("b", -4, (-5, -3), (-8, 0), [-4]),
+    ]
+    axes = draw_forest(rows, "t", margin=1.5, axis="points").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    drawn = {(tuple(line.get_xdata()), line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
+    assert {((1.0, 3.0), 1), ((-1.0, 5.0), 1), ((-5, -3), 0), ((-8, 0), 0)} <= drawn
+    dots = [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "."]
+    assert dots == [[1.5, 2.5], [-4]]
+    assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (-1.5, 3.0)
+
+
+def test_eight_curves_are_in_colour_and_the_others_grey():
+    curves = {name: [1.0, 2.0] for name in NAMES} | {"empty": []}
+    figure = draw_progress(curves, "t", ("trial", "R@1"), NAMES[::-1])
+    grey = [line for line in figure.axes[0].lines if line.get_color() == "0.75"]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert (len(grey), words) == (4, [*NAMES[4:], "4 others"])
 
 
 VECTORS = torch.randn(60, 7, generator=torch.Generator().manual_seed(0)) * torch.tensor([5, 3, 1, 1, 1, 1, 1.0])

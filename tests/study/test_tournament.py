@@ -73,16 +73,17 @@ def test_the_report_has_everything(copy):
     markdown, page = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
-        "## d8, equal samples", "### Verdicts", "no significant difference", "interquartile mean",
-        "sums of ranks",
-        "Recall by embedding size", "samples to 95 %", "best minus last epoch", "Per-class wins", "first preset",
+        "## d8, equal samples", "3 pairs on unseen classes", "### Verdicts", "letters", "interquartile mean",
+        "Differences in points to", "sums of ranks", "### Where the variance comes from", "cannot be told apart",
+        "Best R@1 so far by trial", "near an edge",
+        "Recall by embedding size", "samples to 95 %", "best minus last epoch", "first preset",
         "importance",
         "held equal", "`training.head_multiplier`", "18 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word
         assert word.strip("#` ") in html, word
     shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
-    assert len(shown) == 2 * 4 + 1
+    assert len(shown) == 2 * 3 + 2
     assert all(len(alt) > 20 and (markdown.parent / file).read_bytes().startswith(b"\x89PNG") for alt, file in shown)
     assert html.count("<img alt=") == len(shown)
     assert not re.search(r'(src|href)="(?!data:)', html), "the page needs nothing from elsewhere"
@@ -238,13 +239,13 @@ def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done
     assert (wild["trials"], wild["diverged"], wild["value"], tame["diverged"]) == (2, 2, 0.0, 0)
     assert wild["samples"] == tame["samples"], "a lost trial costs a whole one"
     text = write_report(folder)[0].read_text()
-    assert "2 (2 diverged)" in text
+    assert "4 (4 diverged)" in text
     assert "contrastive" in text
 
 
 def test_one_repetition_gives_a_table_and_no_verdict(tmp_path):
     folder = run_tournament(plan(repetitions=1, search={"trials": 1, "epochs": 1}), tmp_path / "one")
-    assert "No verdicts: they need three repetitions" in write_report(folder)[0].read_text()
+    assert "No verdicts: they need 3 repetitions at least" in write_report(folder)[0].read_text()
 
 
 def test_the_report_escapes_what_comes_from_outside(copy):
@@ -255,7 +256,7 @@ def test_the_report_escapes_what_comes_from_outside(copy):
         record = json.loads(path.read_text())
         record["held"]["facts.note"] = "1 | <i>2</i>"
         path.write_text(json.dumps(record))
-    markdown, html = (path.read_text() for path in write_report(copy, photos=False))
+    markdown, html = (path.read_text() for path in write_report(copy))
     assert "<title>Tournament: &lt;b&gt;small&lt;/b&gt; &amp; sons</title>" in html
     assert "<td><code>1 | &lt;i&gt;2&lt;/i&gt;</code></td>" in html
     assert "| `facts.note` | `1 \\| <i>2</i>` |" in markdown

@@ -71,7 +71,7 @@ def compare(
         executor=Executor(workers, on_finished=print_run), on_look=print_look,
     )  # fmt: skip
     show_result(found)
-    for path in write_report(found.folder, photos=False):
+    for path in write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None):
         console().print(str(path), markup=False, soft_wrap=True)
 
 

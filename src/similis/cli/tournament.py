@@ -88,15 +88,13 @@ def report(
     folder: FolderPath,
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
     times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
-    photos: Annotated[bool, typer.Option(help="Show example photos of classes.")] = True,
-    root: Root = None,
 ) -> None:
     """Write the report of a tournament from its records."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
     from similis.study.tournament_folder import TournamentFolder
 
-    for path in write_report(TournamentFolder(folder, root), out=out, times=times, photos=photos):
+    for path in write_report(TournamentFolder(folder), out=out, times=times):
         console().print(str(path), markup=False, soft_wrap=True)
 
 

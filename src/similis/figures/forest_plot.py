@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 
 class ForestRow(NamedTuple):
-    """A difference in points, and the ends of its 95 % intervals for these test classes and for unseen classes."""
+    """A difference in points, the ends of its 95 % intervals for these test classes and for unseen classes, and what
+    each repetition would say.
+    """
 
     name: str
     difference: float
     near: tuple[float, float]
     far: tuple[float, float]
+    repetitions: Sequence[float] = ()
 
 
 def draw_forest(rows: Sequence[ForestRow], title: str, *, margin: float, axis: str) -> Figure:
@@ -38,12 +41,13 @@ def draw_forest(rows: Sequence[ForestRow], title: str, *, margin: float, axis: s
         axes.plot(row.far, [y, y], color="0.6", linewidth=2, zorder=2)
         axes.plot(row.near, [y, y], color=COLOURS[0], linewidth=5, zorder=3)
         axes.plot([row.difference], [y], "o", color="white", markeredgecolor="black", markersize=6, zorder=4)
+        dots = axes.plot(row.repetitions, [y - 0.28] * len(row.repetitions), ".", color="0.35", markersize=4, zorder=4)
     axes.set_yticks(heights, [row.name for row in rows])
     axes.set(xlabel=axis, ylim=(-0.7, len(rows) - 0.3))
     axes.set_title(title, fontsize=10)
     axes.grid(axis="x", color="0.9")
-    handles = [axes.lines[1], axes.lines[2], axes.patches[0]]
-    labels = ["95 % interval, unseen classes", "these test classes", f"within {margin:g} points"]
+    handles = [axes.lines[1], axes.lines[2], axes.patches[0], *(dots if rows[-1].repetitions else ())]
+    labels = ["95 % interval, unseen classes", "these test classes", f"within {margin:g} points", "one repetition"]
     figure.tight_layout(rect=(0, 0.42 / figure.get_size_inches()[1], 1, 1))
-    figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=8, frameon=False)
+    figure.legend(handles, labels[: len(handles)], loc="lower center", ncols=4, fontsize=8, frameon=False)
     return figure

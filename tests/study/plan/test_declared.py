@@ -107,7 +107,7 @@ def done(tmp_path_factory):
 
 
 def test_the_table_names_them_and_the_report_tells_what_they_cost(done, tmp_path):
-    text = write_report(done, out=tmp_path, photos=False)[0].read_text()
+    text = write_report(done, out=tmp_path)[0].read_text()
     for word in (
         "contrastive+mined_semi_hard", "contrastive+memory20+nested4.8", "seconds of offline mining",
         "Declared by the plan", "`training.sampler` = `mined`", "`training.mining.top_k` = `4`",
@@ -119,7 +119,7 @@ def test_the_table_names_them_and_the_report_tells_what_they_cost(done, tmp_path
     assert "mining_seconds" not in costs["contrastive"]
     trial = next(r for r in done.records.all("trial") if "mined" in r["name"])
     assert trial["cost"]["mining_seconds"] > 0
-    again = write_report(done, out=tmp_path / "again", photos=False, times=False)[0].read_text()
+    again = write_report(done, out=tmp_path / "again", times=False)[0].read_text()
     assert "seconds of offline mining" not in again
 
 

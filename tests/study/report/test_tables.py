@@ -2,27 +2,209 @@
 
 from __future__ import annotations
 
-from similis.study.report.tables import held_by_table, held_table, rank_sum_table, verdict_matrix
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from similis.study.report.judged_table import JudgedTable, judge_table
+from similis.study.report.search_tables import group_searches, search_table, settings_table
+from similis.study.report.summary import describe_table, missing_tuning
+from similis.study.report.tables import held_by_table, held_table, rank_sum_table, result_table
+from similis.study.report.verdict_tables import (
+    compact_letters,
+    failed_table,
+    variance_table,
+    verdict_column,
+    verdict_matrix,
+)
 from similis.study.statistics.fair_table import FairTable, fair_table
-from similis.study.statistics.verdicts import pair_verdicts
-from tests.study.small import record
+from similis.values import UserError
+from tests.study.small import plan, record
+
+SETTINGS = {"lr": 0.25, "temperature": 0.1}
 
 
-def made(**changes: object) -> FairTable:
-    """Contestant a finds every query of 20 classes, b and c find none; three repetitions."""
-    hits = {"a": [6] * 20, "b": [0] * 20, "c": [0] * 20}
-    return fair_table([record(name, seed, hits=own) | changes for name, own in hits.items() for seed in (0, 1, 2)])
+def made(hits: dict[str, list[int]] | None = None, **changes: Any) -> FairTable:
+    """Contestant a finds every query of 20 classes, b and c find half; three repetitions."""
+    hits = hits or {"a": [6] * 20, "b": [3] * 20, "c": [3] * 20}
+    more = {
+        "test": {"recall@1": 0.5, "map@r": 0.25}, "settings": SETTINGS,
+        "spec": {"training": {"sampler": "balanced"}, "objective": {"preset": "paper", "options": {"margin": 0.5}}},
+    }  # fmt: skip
+    return fair_table([record(n, each, hits=own) | more | changes for n, own in hits.items() for each in range(3)])
+
+
+def floor(name: str, hits: int, repetition: int = 0, arena: str = "main") -> dict[str, Any]:
+    counts = {"labels": list(range(20)), "queries": [6] * 20, "hits": [hits] * 20}
+    return {"name": f"floor-{name}", "arena": arena, "floor": name, "repetition": repetition, "per_class": counts}
+
+
+def judge(*floors: dict[str, Any], table: FairTable | None = None, **changes: Any) -> JudgedTable:
+    names = [{"loss": "triplet", "name": name} for name in "abc"]
+    return judge_table(plan(contestants=names, **changes), table or made(), floors)
 
 
 def test_the_matrix_reads_row_against_column():
-    table = made()
-    columns, rows = verdict_matrix(table, pair_verdicts(table.scores))
+    columns, rows = verdict_matrix(judge())
     assert columns == ["", "a", "b", "c"]
-    assert rows == [
-        ["a", "", "better (better)", "better (better)"],
-        ["b", "worse (worse)", "", "– (–)"],
-        ["c", "worse (worse)", "– (–)", ""],
+    assert rows == [["a", "", "+ (+)", "+ (+)"], ["b", "− (−)", "", "= (=)"], ["c", "− (−)", "= (=)", ""]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_contestants_share_a_letter_if_and_only_if_they_do_not_differ(seed):
+    chance = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(9)]
+    pairs = [frozenset(pair) for pair in combinations(names, 2)]
+    different = {pair for pair in pairs if chance.random() < seed / 30}
+    letters = compact_letters(names, different)
+    for pair in pairs:
+        one, other = (set(letters[name]) for name in pair)
+        assert bool(one & other) == (pair not in different)
+    groups = [{n for n in names if sign in letters[n]} for sign in set("".join(letters.values()))]
+    assert not any(one < other for one in groups for other in groups), "a letter is superfluous"
+
+
+def test_letters_stand_in_the_result_table_and_the_best_has_the_first():
+    judged = judge()
+    columns, rows = result_table(judged, *verdict_column(judged))
+    place = columns.index("letters")
+    assert [(row[0], row[place]) for row in rows] == [("a", "a (a)"), ("b", "b (b)"), ("c", "b (b)")]
+    assert "sampler" not in columns
+
+
+def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
+    judged = judge(against="b", margin=2.0)
+    heading, cells = verdict_column(judged)
+    assert (heading, cells) == (
+        "against b", {"a": "better (better)", "b": "baseline", "c": "equivalent (equivalent)"},
+    )  # fmt: skip
+    assert describe_table(judged) == [
+        "a has the highest mean R@1, 100.00 %.",
+        "On unseen classes, a is better than b; c is equivalent to b (within ±2 points).",
+        "On these test classes, a is better than b; c is equivalent to b (within ±2 points).",
     ]
+
+
+def test_verdicts_over_several_looks_are_shown_as_they_are():
+    table = made().keep(["a", "b"])
+    known = [replace(v, verdict="undecided") for v in judge(table=table, against="b").asked]
+    terms = plan(contestants=[{"loss": "triplet", "name": name} for name in "ab"], against="b")
+    judged = judge_table(terms, table, [], known)
+    assert verdict_column(judged)[1] == {"a": "undecided (undecided)", "b": "baseline"}
+    assert judged.pairs == known, "no picture shows other intervals"
+
+
+def test_the_summary_counts_all_pairs():
+    assert describe_table(judge())[1] == (
+        "3 pairs on unseen classes: 2 significantly different, 1 equivalent (within ±1 points). "
+        "a is better than b and c."
+    )
+
+
+def test_a_contestant_below_a_floor_leaves_ranks_letters_and_matrix():
+    floors = [floor("raw pixels", 4), *(floor("untrained network", 1, each) for each in range(3))]
+    judged = judge(*floors)
+    assert judged.ranking == ["a"]
+    assert failed_table(judged).rows == [
+        [
+            name,
+            "50.00",
+            "raw pixels",
+            "-16.67",
+            "-16.67",
+            "preset paper, `margin` = `0.5`, `lr` = `0.25`, `temperature` = `0.1`",
+        ]
+        for name in "bc"
+    ]
+    assert describe_table(judged)[-1] == "Did not train: b, c."
+    columns, rows = result_table(judged, *verdict_column(judged))
+    assert [row[0] for row in rows] == ["a", "floor: raw pixels", "floor: untrained network"]
+    recall = columns.index("R@1 %")
+    assert [row[recall] for row in rows] == ["100.00", "66.67", "16.67"]
+
+
+def test_a_floor_of_another_arena_or_with_other_images_is_no_bar():
+    judged = judge(floor("raw pixels", 6, arena="other"), floor("untouched network, own resolution", 6))
+    assert (list(judged.failed), list(judged.floors)) == ([], ["untouched network, own resolution"])
+    assert len(judged.asked) == 2 * 3
+
+
+def test_a_floor_of_other_test_classes_is_refused():
+    other = floor("raw pixels", 1)
+    other["per_class"]["labels"][0] = 99
+    with pytest.raises(UserError, match="test labels differs"):
+        judge(other)
+
+
+def test_a_baseline_that_did_not_train_is_said():
+    judged = judge(floor("raw pixels", 4), against="b")
+    assert describe_table(judged)[1] == "No verdicts: the baseline b did not train."
+
+
+def test_samplers_have_a_column_only_if_they_differ():
+    table = made()
+    spec = {"training": {"sampler": "random"}, "objective": {"preset": None}}
+    table.records["b"][0]["spec"] = spec
+    columns, rows = result_table(judge(table=table), "", {})
+    assert [row[columns.index("sampler")] for row in rows] == ["balanced", "random", "balanced"]
+
+
+def test_runs_of_a_repetition_tell_tuning_from_the_seed():
+    chance = np.random.default_rng(0)
+    rows = []
+    for each in range(4):
+        for run in range(2):
+            hits = [int(h) for h in 30 + 10 * (each % 2) + chance.integers(0, 3, size=20)]
+            rows.append(record("a", each, hits=hits) | {"run": run})
+            rows[-1]["per_class"]["queries"] = [60] * 20
+    table = fair_table([row | {"held": {"tuning.search.shared": False}} for row in rows])
+    columns, (found, median) = variance_table(table)
+    assert columns == ["contestant", "a run", "tuning", "seed", "test classes"]
+    tuning, seed = (float(found[columns.index(each)].split(" ")[0]) for each in ("tuning", "seed"))
+    assert tuning > 5 > seed
+    assert median[2] == f"{tuning:.2f} points"
+    assert variance_table(made())[0] == ["contestant", "a run", "test classes"]
+
+
+def search(name: str, repetition: int, settings: dict[str, float], **changes: Any) -> dict[str, Any]:
+    space = {"margin": [0.0, 1.0, 0.1, False], "lr": [0.01, 1.0, None, True]}
+    return {
+        "contestant": name, "repetition": repetition, "settings": settings, "values": [0.2, 0.5], "trials": 2,
+        "preset_value": 0.2, "value": 0.5, "pruned": 1, "diverged": 0, "samples": 100, "importance": {}, "space": space,
+    } | changes  # fmt: skip
+
+
+def test_settings_near_an_edge_are_marked_in_the_scale_of_their_range():
+    drawn = [{"margin": 0.5, "lr": 0.1}, {"margin": 1.0, "lr": 0.011}, {}]
+    searches = group_searches([search("a", n, settings) for n, settings in reversed(list(enumerate(drawn)))])
+    terms = plan(contestants=[{"loss": "triplet", "name": "a"}])
+    assert settings_table(terms, searches).rows == [
+        ["a", "`margin`", "0 to 1", "0.5 (50 %); 1 (100 %, high edge); 0.2 (20 %), preset", "1 of 3"],
+        ["a", "`lr`", "0.01 to 1 (log)", "0.1 (50 %); 0.011 (2.07 %, low edge); 0.001 (-50 %, low edge), preset",
+         "2 of 3"],
+    ]  # fmt: skip
+
+
+def test_a_fixed_contestant_has_its_options_and_no_gain():
+    terms = plan(contestants=[{"loss": "triplet", "name": "a", "fixed": True, "options": {"margin": 0.3}}])
+    searches = group_searches([search("a", 0, {}, values=[], trials=0, preset_value=None, value=None, space={})])
+    assert search_table(searches).rows == []
+    assert settings_table(terms, searches).rows == [["a", "–", "–", "preset paper, `margin` = `0.3`", "–"]]
+    assert missing_tuning(terms, made({"a": [3] * 20})).startswith("Nothing was searched")
+
+
+def test_searches_are_added_over_repetitions_and_their_gain_is_a_mean():
+    searches = group_searches([search("a", 0, {}), search("a", 1, {}, value=0.3, diverged=1)])
+    assert search_table(searches).rows == [["a", "4 (1 diverged)", "2", "200", "20.00", "40.00", "+20.00", "–"]]
+
+
+def test_a_shared_search_is_said_and_a_search_for_each_repetition_is_not():
+    terms = plan(contestants=[{"loss": "triplet", "name": name} for name in "abc"])
+    assert missing_tuning(terms, made(held={"tuning.search.shared": False})) == ""
+    assert missing_tuning(terms, made(held={"tuning.search.shared": True})).startswith("One search served all")
 
 
 def test_settings_are_shared_or_listed_by_table():
@@ -33,9 +215,8 @@ def test_settings_are_shared_or_listed_by_table():
     ]  # fmt: skip
 
 
-def test_ranks_are_summed_over_tables_or_over_the_repetitions_of_one():
-    over, table = rank_sum_table([made()])
-    assert (over, table.rows[0]) == ("3 repetitions of one table", ["a", "3", "1.00", "0.00"])
-    over, table = rank_sum_table([made(), made(arena="second"), made(arena="third")])
-    assert over == "3 tables"
-    assert table.rows == [["a", "3", "1.00", "0.00"], ["b", "7.5", "2.50", "0.00"], ["c", "7.5", "2.50", "0.00"]]
+def test_ranks_are_summed_over_the_contestants_of_all_tables():
+    assert rank_sum_table([made()]) is None
+    table = rank_sum_table([made(), made(arena="second"), made(arena="third").keep(["c", "a"])])
+    assert table is not None
+    assert table.rows == [["a", "3", "1.00", "0.00"], ["c", "6", "2.00", "0.00"]]

@@ -9,15 +9,28 @@ from typing import Any
 
 from similis.study.plan.schema import Plan
 from similis.study.report import pictures, tables
+from similis.study.report.judged_table import JudgedTable, judge_table
+from similis.study.report.search_tables import group_searches, search_table, settings_table
+from similis.study.report.summary import describe_table, missing_tuning
+from similis.study.report.verdict_tables import (
+    failed_table,
+    pair_table,
+    variance_table,
+    verdict_column,
+    verdict_matrix,
+)
 from similis.study.statistics.fair_table import FairTable, fair_table
-from similis.study.statistics.significance import TARGETS
-from similis.study.statistics.verdicts import pair_verdicts
+from similis.study.statistics.verdicts import PairVerdict
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError, import_extra
 
 
 def write_report(
-    folder: TournamentFolder, *, out: Path | None = None, times: bool = True, photos: bool = True
+    folder: TournamentFolder,
+    *,
+    out: Path | None = None,
+    times: bool = True,
+    verdicts: Sequence[PairVerdict] | None = None,
 ) -> tuple[Path, Path]:
     """Write ``report.md`` with ``figures/``, and ``report.html``, from the records of a tournament.
 
@@ -25,7 +38,7 @@ def write_report(
         folder: the tournament's.
         out: where to write; None for the tournament's folder.
         times: whether to show times and memory; without them the same records give the same bytes.
-        photos: whether to read example photos from the data set.
+        verdicts: of the plan's question where several looks share one error rate; None: judged here, as one look.
 
     Returns:
         The two files.
@@ -37,18 +50,20 @@ def write_report(
     folder.ledger.check(records)
     (out / "figures").mkdir(parents=True, exist_ok=True)
     found = fair_tables(plan, records)
-    searches, entries = folder.records.all("search"), folder.ledger.entries()
-    over, rank_sums = tables.rank_sum_table(found)
+    judged = [judge_table(plan, table, folder.records.all("floor"), verdicts) for table in found]
+    searches, entries = group_searches(folder.records.all("search")), folder.ledger.entries()
     content = {
         "plan": plan,
-        "sections": [section_content(table, searches, folder if photos else None, out, times=times) for table in found],
-        "ranked_over": over,
-        "rank_sums": rank_sums,
+        "sections": [section_content(plan, each, out, times=times) for each in judged],
+        "rank_sums": tables.rank_sum_table([each.trained for each in judged]),
         "by_condition": pictures.condition_pictures(plan, found, out),
-        "search": tables.search_table(searches) if plan.search.trials else None,
+        "search": search_table(searches) if plan.search.trials else None,
+        "settings": settings_table(plan, searches),
+        "tuning": pictures.tuning_picture(searches, pictures.highlight(judged[0]), found[0].selected_on_test, out)
+        if plan.search.trials
+        else None,
         "held": tables.held_table(found),
         "held_by_table": tables.held_by_table(found),
-        "own_samplers": tables.samplers_differ(found),
         "declared": tables.declared_table(found),
         "openings": tables.opening_table(entries),
         "entries": [f"`{entry['model']}`: {entry['why']}" for entry in entries],
@@ -72,31 +87,25 @@ def fair_tables(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable
     return [fair_table(found) for found in rows.values() if found]
 
 
-def section_content(
-    table: FairTable, searches: Sequence[dict[str, Any]], folder: TournamentFolder | None, out: Path, *, times: bool
-) -> dict[str, Any]:
-    """What the template shows of one table; example photos come from ``folder``."""
-    verdicts = pair_verdicts(table.scores) if table.scores.can_be_judged else []
-    better = [v for v in verdicts if v.verdict == "better"]
-    best = table.order()[0]
+def section_content(plan: Plan, judged: JudgedTable, out: Path, *, times: bool) -> dict[str, Any]:
+    """What the template shows of one table."""
+    table, asked = judged.whole, judged.asked
     return {
         "table": table,
-        "best": table.names[best],
-        "highest": tables.format_percent(table.scores.means[best]),
-        "results": tables.result_table(table, {record["contestant"]: record for record in searches}),
-        "recall": pictures.recall_picture(table, out),
-        "counts": {
-            target: (sum(v.target == target for v in better), sum(v.target == target for v in verdicts))
-            for target in TARGETS
-        },
-        "verdicts": verdicts,
-        "better": [v.sentence for v in better],
-        "undecided": [v.sentence for v in verdicts if v.verdict != "better"],
-        "matrix": tables.verdict_matrix(table, verdicts),
-        "pairs": tables.pair_table(verdicts),
-        "learning": pictures.learning_picture(table, out),
+        "judged": judged,
+        "summary": describe_table(judged),
+        "caption": missing_tuning(plan, table),
+        "results": tables.result_table(judged, *verdict_column(judged)),
+        "differences": pictures.difference_pictures(judged, out),
+        "decided": [v.sentence for v in asked if v.verdict != "undecided"],
+        "undecided": [v.sentence for v in asked if v.verdict == "undecided"],
+        "matrix": verdict_matrix(judged) if judged.against is None else None,
+        "flips": [flip.sentence for flip in judged.flips],
+        "pairs": pair_table(asked),
+        "failed": failed_table(judged),
+        "variance": variance_table(table) if table.scores.can_be_judged else None,
+        "learning": pictures.learning_picture(judged, out),
         "curves": tables.curve_table(table),
-        "wins": pictures.wins_picture(table, folder, out) if folder is not None and len(table.names) > 1 else None,
         "cost": pictures.cost_picture(table, out) if times else None,
         "times": tables.time_table(table) if times else None,
     }

@@ -6,29 +6,25 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from similis.data.images import prepare, resize
-from similis.data.open_data import open_data
+from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.recall_plots import (
-    draw_class_wins,
     draw_cost,
-    draw_learning_curves,
-    draw_recall_by_loss,
+    draw_progress,
     draw_recall_lines,
 )
 from similis.study.plan.schema import Plan
-from similis.study.statistics.fair_table import FairTable, own_intervals
-from similis.study.tournament_folder import TournamentFolder
-from similis.values import SimilisError
+from similis.study.report.judged_table import JudgedTable
+from similis.study.report.search_tables import Searches
+from similis.study.statistics.fair_table import FairTable
+from similis.study.statistics.significance import TARGETS
+from similis.study.statistics.verdicts import PairVerdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SHOWN_CLASSES = 5
-PHOTO_SIDE = 64
 
 
 @dataclass(frozen=True)
@@ -52,29 +48,78 @@ def save_picture(figure: Figure, out: Path, name: str, alt: str, caption: str = 
     return Picture(file, alt, caption)
 
 
-def recall_picture(table: FairTable, out: Path) -> Picture:
-    """Recall by loss with intervals and every seed."""
-    scores = table.scores
-    near, far = own_intervals(scores)
-    rows = [
-        (table.names[c], 100 * scores.means[c], 100 * near[c], 100 * far[c], list(100 * scores.per_repetition[c]))
-        for c in table.order()
-    ]
-    words = ", ".join(f"{row[0]} {row[1]:.1f}" for row in rows)
-    figure = draw_recall_by_loss(rows, f"Recall by loss: {table.title}")
-    return save_picture(figure, out, f"recall-{table.arena}-{table.length}", f"Mean R@1 in per cent: {words}")
+def difference_pictures(judged: JudgedTable, out: Path) -> list[Picture]:
+    """Differences of all contestants to the baseline, where there is one, and to the best."""
+    if not judged.pairs:
+        return []
+    best, shown = judged.ranking[0], []
+    if judged.asked and judged.against is not None:
+        shown.append(difference_picture(judged, judged.asked, judged.against, "the baseline", out))
+    if best != judged.against and len(judged.pairs) > len(TARGETS):  # of two, the baseline's picture says it all
+        shown.append(difference_picture(judged, judged.pairs, best, "the highest mean", out))
+    return shown
 
 
-def learning_picture(table: FairTable, out: Path) -> Picture:
+def difference_picture(
+    judged: JudgedTable, verdicts: Sequence[PairVerdict], reference: str, role: str, out: Path
+) -> Picture:
+    """Differences to one contestant, from verdicts that include its pairs."""
+    table, means = judged.trained, 100 * judged.trained.scores.means
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for v in verdicts:  # these test classes first
+        if v.second == reference:
+            found.setdefault(v.first, []).append((v.difference, v.low, v.high))
+        elif v.first == reference:
+            found.setdefault(v.second, []).append((-v.difference, -v.high, -v.low))
+    base, rows = means[table.names.index(reference)], []
+    for name in judged.ranking:
+        if name != reference:
+            number, (near, far) = table.names.index(name), found[name]
+            each = list(100 * table.scores.per_repetition[number] - base)
+            rows.append(ForestRow(f"{name}, {means[number]:.1f} %", near[0], near[1:], far[1:], each))
+    title = f"Differences to {reference} ({role}, {base:.1f} %): {table.title}"
+    figure = draw_forest(rows, title, margin=judged.margin, axis=f"points of R@1, contestant minus {reference}")
+    words = ", ".join(f"{row.name} {row.difference:+.1f}" for row in rows)
+    caption = (
+        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons. A dot is one repetition "
+        f"minus the mean of {reference}."
+    )
+    name = f"differences-{table.arena}-{table.length}-{reference}"
+    return save_picture(figure, out, name, f"Differences in points to {reference}: {words}", caption)
+
+
+def highlight(judged: JudgedTable) -> list[str]:
+    """Contestants in the order in which pictures highlight them: the baseline, then by falling mean."""
+    whole = judged.whole
+    return list(dict.fromkeys([*filter(None, [judged.against]), *(whole.names[c] for c in whole.order())]))
+
+
+def learning_picture(judged: JudgedTable, out: Path) -> Picture:
     """Validation R@1 over epochs, mean over repetitions as far as all of them run."""
+    table = judged.whole
     curves: dict[str, list[float]] = {}
     for name in table.names:  # by name in every picture: a contestant keeps its colour
         histories = [run["history"] for run in table.records[name]]
         curves[name] = [100 * float(np.mean(values)) for values in zip(*histories, strict=False)]
     words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
     where = "test" if table.selected_on_test else "validation"
-    figure = draw_learning_curves(curves, f"Learning curves ({where} classes): {table.title}")
+    names = "epoch", f"R@1 on the {where} classes, %"
+    figure = draw_progress(curves, f"Learning curves: {table.title}", names, highlight(judged))
     return save_picture(figure, out, f"learning-{table.arena}-{table.length}", f"R@1 by epoch: {words}")
+
+
+def tuning_picture(searches: Searches, highlighted: Sequence[str], on_test: bool, out: Path) -> Picture | None:
+    """The best R@1 so far against trials, mean over repetitions as far as all of them run."""
+    curves: dict[str, list[float]] = {}
+    for name, records in searches.items():
+        best = [np.maximum.accumulate([value or 0.0 for value in record["values"]]) for record in records]
+        curves[name] = [100 * float(np.mean(values)) for values in zip(*best, strict=False)]
+    if max(map(len, curves.values())) < 2:
+        return None
+    words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
+    names = "trial; the first is the preset", f"best R@1 so far on the {'test' if on_test else 'validation'} classes, %"
+    figure = draw_progress(curves, "Tuning curves", names, highlighted)
+    return save_picture(figure, out, "tuning", f"Best R@1 so far by trial: {words}")
 
 
 def cost_picture(table: FairTable, out: Path) -> Picture:
@@ -109,37 +154,3 @@ def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> di
         figure = draw_recall_lines(shown, f"Recall by {name}: {length}", name)
         found[name] = save_picture(figure, out, f"recall_by_{name}", f"R@1 by {name}. {words}")
     return found
-
-
-def wins_picture(table: FairTable, folder: TournamentFolder, out: Path) -> Picture:
-    """The classes on which the two highest means differ most, either way, with a photo of each."""
-    a, b = table.order()[:2]
-    first, second = table.names[a], table.names[b]
-    mean = table.scores.values.mean(axis=2)
-    apart = 100 * (mean[a] - mean[b])
-    order = np.argsort(-apart, kind="stable")
-    number = min(SHOWN_CLASSES, len(order) // 2)
-    chosen = [*order[:number], *order[len(order) - number :]]
-    rows = [(*name_and_photo(table, folder, int(k)), float(apart[k])) for k in chosen]
-    figure = draw_class_wins(
-        [(name, points, photo) for name, photo, points in rows],
-        f"Per-class wins and losses: {first} against {second}, {table.title}",
-        f"points of R@1: right {first} ahead, left {second} ahead",
-    )
-    words = ", ".join(f"{name} {points:+.0f}" for name, _, points in rows)
-    ahead, behind, equal = (int(which.sum()) for which in (apart > 0, apart < 0, apart == 0))
-    caption = f"{first} is ahead in {ahead} classes, {second} in {behind}, equal in {equal}."
-    return save_picture(figure, out, f"classes-{table.arena}-{table.length}", f"Differences by class: {words}", caption)
-
-
-def name_and_photo(table: FairTable, folder: TournamentFolder, place: int) -> tuple[str, Any]:
-    """The name of a test class and its first photo; without the data set, the label alone."""
-    label = table.labels[place]
-    try:
-        held = table.terms.held
-        manifest = open_data(held["data.source"], root=folder.data_root, allow_counts=held["data.allow_counts"])
-        first = (manifest.labels == label).nonzero()[0]
-        photo = prepare(manifest.read_bytes(int(first)), resize=PHOTO_SIDE)
-        return manifest.classes(first)[label][:28], resize(photo, PHOTO_SIDE, "bilinear")
-    except SimilisError:
-        return f"class {label}", None

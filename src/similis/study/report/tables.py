@@ -10,9 +10,10 @@ import numpy as np
 
 from similis.study.plan.cost import epoch_samples
 from similis.study.plan.equal_terms import declared_differences
+from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.statistics.rank_sums import interquartile_mean, rank_sums
-from similis.study.statistics.verdicts import PairVerdict
+from similis.study.statistics.variance_components import Scores
 
 METRICS = {"recall@2": "R@2 %", "recall@4": "R@4 %", "recall@8": "R@8 %", "map@r": "MAP@R %"}
 
@@ -24,25 +25,41 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
-def result_table(table: FairTable, searches: Mapping[str, Any]) -> Table:
-    """Mean recall with both intervals, other metrics, and the settings that the search chose."""
+def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) -> Table:
+    """Mean recall with both intervals, verdicts and other metrics; below, the floors.
+
+    Args:
+        judged: whose contestants that trained are the rows.
+        heading: of the column of verdicts; empty for none.
+        cells: contestant -> its cell in that column.
+    """
+    table = judged.trained
+    samplers = {name: runs[0]["spec"]["training"]["sampler"] for name, runs in judged.whole.records.items()}
+    first = next(iter(judged.whole.records.values()))[0]
+    shown = [key for key in METRICS if key in first["test"]]
     near, far = own_intervals(table.scores)
-    shown = [key for key in METRICS if key in table.records[table.names[0]][0]["test"]]
     rows = []
     for c in table.order():
-        runs = table.records[table.names[c]]
-        settings = searches.get(table.names[c], {}).get("settings") or {}
-        chosen = ", ".join(f"{key} {value:.4g}" for key, value in settings.items())
+        name = table.names[c]
         middle = interquartile_mean(table.scores.per_repetition[c])
-        others = [np.mean([run["test"][key] for run in runs]) for key in shown]
-        rows.append([
-            table.names[c], format_percent(table.scores.means[c]), f"± {format_percent(near[c])}",
-            f"± {format_percent(far[c])}", *map(format_percent, [middle, *others]),
-            chosen or f"preset {runs[0]['spec']['objective']['preset']}",
-        ])  # fmt: skip
+        others = [np.mean([run["test"][key] for run in table.records[name]]) for key in shown]
+        half = [format_half_width(each[c]) for each in (near, far)]
+        mean = format_percent(table.scores.means[c])
+        rows.append([name, samplers[name], cells.get(name, ""), mean, *half, *map(format_percent, [middle, *others])])
+    for name, recall in judged.floors.items():
+        floor = Scores((name,), recall[None], table.scores.sizes)
+        half = [format_half_width(each[0]) for each in own_intervals(floor)]
+        rows.append([f"floor: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * (1 + len(shown))])
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
     metrics = ["interquartile mean over repetitions, R@1 %", *(METRICS[key] for key in shown)]
-    return Table(["contestant", "R@1 %", *intervals, *metrics, "settings"], rows)
+    columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *metrics]
+    kept = [n for n in range(len(columns)) if not (n == 1 and len(set(samplers.values())) < 2) and (n != 2 or heading)]
+    return Table([columns[n] for n in kept], [[row[n] for n in kept] for row in rows])
+
+
+def format_half_width(share: float) -> str:
+    """Half the width of an interval in points; nothing where it has none."""
+    return "" if np.isnan(share) else f"± {format_percent(share)}"
 
 
 def format_percent(share: float) -> str:
@@ -50,38 +67,14 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def verdict_matrix(table: FairTable, verdicts: Sequence[PairVerdict]) -> Table:
-    """Row against column: for unseen classes, and in brackets for these test classes."""
-    words: dict[tuple[str, str], list[str]] = {}
-    for v in reversed(verdicts):  # unseen classes first
-        better = v.verdict == "better"
-        words.setdefault((v.first, v.second), []).append("better" if better else "–")
-        words.setdefault((v.second, v.first), []).append("worse" if better else "–")
-    names = [table.names[c] for c in table.order()]
-    cells = {pair: "{} ({})".format(*both) for pair, both in words.items()}
-    return Table(["", *names], [[a, *(cells.get((a, b), "") for b in names)] for a in names])
-
-
-def pair_table(verdicts: Sequence[PairVerdict]) -> Table:
-    """Every number behind the sentences."""
-    rows = [
-        [v.first, v.second, v.target, v.verdict, f"{v.difference:+.2f}", f"{v.error:.2f}", f"{v.freedom:.1f}",
-         f"{v.low:+.2f} to {v.high:+.2f}", f"{v.p:.4f}", f"{v.detectable:.2f}", f"{v.improvement:.2f}"]
-        for v in verdicts
-    ]  # fmt: skip
-    columns = ["first", "second", "target", "verdict", "points", "standard error", "degrees of freedom",
-               "simultaneous 95 % interval", "p (Holm)", "detectable with 80 % power", "P(improvement)"]  # fmt: skip
-    return Table(columns, rows)
-
-
-def rank_sum_table(tables: Sequence[FairTable]) -> tuple[str, Table]:
-    """Sums of ranks over tables with the same contestants, or over the repetitions of a single one; and over what."""
-    whole = [t for t in tables if t.names == tables[0].names]
-    over = f"{len(whole)} tables" if len(whole) > 1 else f"{len(tables[0].repetitions)} repetitions of one table"
-    scores = [t.scores.means for t in whole] if len(whole) > 1 else list(tables[0].scores.per_repetition.T)
-    lines = rank_sums([dict(zip(tables[0].names, map(float, each), strict=True)) for each in scores])
+def rank_sum_table(tables: Sequence[FairTable]) -> Table | None:
+    """Sums of ranks over tables, of the contestants that all of them have; None for one table or contestant."""
+    names = [name for name in tables[0].names if all(name in table.names for table in tables)]
+    if len(tables) < 2 or len(names) < 2:
+        return None
+    lines = rank_sums([{n: float(table.scores.means[table.names.index(n)]) for n in names} for table in tables])
     rows = [[line.name, f"{line.total:g}", f"{line.mean:.2f}", f"{line.deviation:.2f}"] for line in lines]
-    return over, Table(["contestant", "sum of ranks", "mean", "standard deviation"], rows)
+    return Table(["contestant", "sum of ranks", "mean", "standard deviation"], rows)
 
 
 def curve_table(table: FairTable) -> Table:
@@ -121,33 +114,11 @@ def time_table(table: FairTable) -> Table:
     return Table(["contestant", *spent, "peak memory of its process, MB", "samples", "R@1 %"], rows)
 
 
-def search_table(searches: Sequence[Mapping[str, Any]]) -> Table:
-    """What the search found over the first preset."""
-    rows = []
-    for record in searches:
-        lost = record.get("diverged", 0)
-        gain = 100 * (record["value"] - record["preset_value"])
-        shares = sorted(record["importance"].items(), key=lambda item: -item[1])
-        rows.append([
-            record["contestant"], f"{record['trials']}" + (f" ({lost} diverged)" if lost else ""),
-            f"{record['pruned']}", f"{record['samples']:,}", format_percent(record["preset_value"]),
-            format_percent(record["value"]), f"{gain:+.2f}",
-            ", ".join(f"{key} {100 * share:.0f} %" for key, share in shares) or "–",
-        ])  # fmt: skip
-    columns = ["contestant", "trials", "pruned", "samples", "first preset, R@1 %", "best, R@1 %", "gain", "importance"]
-    return Table(columns, rows)
-
-
 def held_table(tables: Sequence[FairTable]) -> Table:
     """Every setting that is equal for all rows of all tables."""
     return Table(
         ["setting", "value"], [[f"`{key}`", f"`{value}`"] for key, value in sorted(shared_terms(tables).items())]
     )
-
-
-def samplers_differ(tables: Sequence[FairTable]) -> bool:
-    """Whether each loss uses its own sampler, because the plan names none."""
-    return any(table.terms.held.get("training.sampler", "") is None for table in tables)
 
 
 def shared_terms(tables: Sequence[FairTable]) -> dict[str, Any]:

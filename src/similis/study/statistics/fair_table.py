@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from similis.study.plan.equal_terms import EqualTerms, UnequalTermsError
-from similis.study.statistics.variance_components import Floats, Scores, own_components
+from similis.study.statistics.significance import TARGETS, combine_components
+from similis.study.statistics.variance_components import Floats, Scores, own_components, stable_variances
 from similis.values import UserError, import_extra
 
 Record = Mapping[str, Any]
@@ -61,6 +62,17 @@ class FairTable:
     def order(self) -> list[int]:
         """Contestants by falling mean."""
         return sorted(range(len(self.names)), key=lambda c: (-self.scores.means[c], self.names[c]))
+
+    def keep(self, names: Collection[str]) -> FairTable:
+        """The same table with these contestants only."""
+        rows = [c for c, name in enumerate(self.names) if name in names]
+        kept = tuple(self.names[c] for c in rows)
+        return replace(
+            self,
+            scores=self.scores.select(kept, len(self.repetitions)),
+            runs=self.runs[rows],
+            records={name: self.records[name] for name in kept},
+        )
 
 
 def fair_table(records: Sequence[Record]) -> FairTable:
@@ -116,16 +128,20 @@ def class_recall(rows: Sequence[Record], repetition: int, run: int) -> Floats:
 def own_intervals(scores: Scores) -> tuple[Floats, Floats]:
     """Half widths of each loss's own 95 % interval: for these test classes and for unseen classes.
 
-    Classes are shared, so two losses whose intervals overlap may still differ significantly. NaN for a single class
-    or seed.
+    The variances are those of the verdicts, so one unstable loss widens its own interval only. Classes are shared, so
+    two losses whose intervals overlap may still differ significantly. NaN for a single class or repetition.
     """
-    m, K, s = scores.values.shape
-    if K < 2 or s < 2:
+    m, K, R = scores.values.shape
+    if m == 0 or K < 2 or R < 2:
         return np.full(m, np.nan), np.full(m, np.nan)
-    t = import_extra("scipy.stats").t
     own, shared, residual = own_components(scores)
-    seed = np.maximum(own, own.mean()) / s
+    stable, freedom, _ = stable_variances(own, R - 1)
     classes = (K - 1) / K * (shared**2).sum(axis=1)
-    far = np.maximum.reduce([classes + seed - residual, classes, seed])
-    near = t.ppf(0.975, m * (s - 1)) * np.sqrt(np.maximum(seed, residual))
-    return np.asarray(near), np.asarray(t.ppf(0.975, scores.effective_classes - 1) * np.sqrt(far))
+    near, far = (
+        combine_components(
+            stable / R, freedom, classes, residual, effective_classes=scores.effective_classes, target=target
+        )
+        for target in TARGETS
+    )
+    t = import_extra("scipy.stats").t
+    return np.asarray(t.ppf(0.975, near[1]) * np.sqrt(near[0])), np.asarray(t.ppf(0.975, far[1]) * np.sqrt(far[0]))

@@ -1,0 +1,106 @@
+"""A table as it is judged: its floors, the contestants that did not train, and verdicts about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from similis.study.plan.schema import Plan
+from similis.study.statistics.fair_table import FairTable, check_classes
+from similis.study.statistics.floors import NotTrained, did_not_train
+from similis.study.statistics.sensitivity import VerdictFlip, verdict_flips
+from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats
+from similis.study.statistics.verdicts import PairVerdict, pair_verdicts
+
+OTHER_IMAGES = "own resolution"  # such a floor sees more pixels than the contestants: shown, and no bar to clear
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedTable:
+    """Verdicts about the contestants of one table that trained.
+
+    Attributes:
+        whole: all contestants.
+        trained: those that clear every floor; they alone are ranked and judged.
+        floors: floor -> per-class recall (K, repetitions).
+        failed: contestant that did not train -> the floor it clears least, and how far it lies from it.
+        against: the baseline of the question; None for all pairs.
+        margin: of equivalence, in points.
+        pairs: verdicts about all pairs.
+        asked: verdicts about the pairs of the question.
+        flips: verdicts of the question that change when a contestant is left out.
+    """
+
+    whole: FairTable
+    trained: FairTable
+    floors: Mapping[str, Floats]
+    failed: Mapping[str, tuple[str, NotTrained]]
+    against: str | None
+    margin: float
+    pairs: Sequence[PairVerdict]
+    asked: Sequence[PairVerdict]
+    flips: Sequence[VerdictFlip]
+
+    @property
+    def ranking(self) -> list[str]:
+        """Contestants that trained, the highest mean first."""
+        return [self.trained.names[c] for c in self.trained.order()]
+
+
+def judge_table(
+    plan: Plan,
+    table: FairTable,
+    records: Sequence[Mapping[str, Any]],
+    verdicts: Sequence[PairVerdict] | None = None,
+) -> JudgedTable:
+    """Judge one table.
+
+    Args:
+        plan: the question and the margin.
+        table: the results.
+        records: of the floors of all arenas.
+        verdicts: about the only two contestants, where they are known.
+    """
+    floors = floor_recall(table, records)
+    failed = find_failed(table, floors)
+    trained = table.keep([name for name in table.names if name not in failed])
+    pairs: Sequence[PairVerdict] = []
+    asked: Sequence[PairVerdict] = []
+    if trained.scores.can_be_judged and verdicts is not None:
+        pairs = asked = verdicts
+    elif trained.scores.can_be_judged:
+        pairs = pair_verdicts(trained.scores, margin=plan.margin)
+        asked = pairs if plan.against is None else []
+        if plan.against in trained.names:
+            asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin)
+    flips = verdict_flips(trained.scores, against=plan.against, margin=plan.margin) if asked else []
+    return JudgedTable(table, trained, floors, failed, plan.against, plan.margin, pairs, asked, flips)
+
+
+def floor_recall(table: FairTable, records: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
+    """Floor -> per-class recall (K, repetitions); raises unless it is of the table's test classes."""
+    columns: dict[str, list[Floats]] = {}
+    for record in sorted(records, key=lambda each: int(each["repetition"])):
+        if record["arena"] == table.arena:
+            check_classes([*table.records[table.names[0]][:1], record])
+            counts = record["per_class"]
+            columns.setdefault(record["floor"], []).append(np.array(counts["hits"]) / np.array(counts["queries"]))
+    return {name: np.stack(found, axis=1) for name, found in columns.items()}
+
+
+def find_failed(table: FairTable, floors: Mapping[str, Floats]) -> dict[str, tuple[str, NotTrained]]:
+    """Contestants that do not clear a floor, each with the one that it clears least."""
+    _, classes, repetitions = table.scores.values.shape
+    found: dict[str, tuple[str, NotTrained]] = {}
+    if classes < 2 or repetitions < LEAST_REPETITIONS:
+        return found
+    for floor, recall in floors.items():
+        if OTHER_IMAGES in floor:
+            continue
+        for each in did_not_train(table.scores, recall if recall.shape[1] > 1 else recall[:, 0]):
+            if each.name not in found or each.low < found[each.name][1].low:
+                found[each.name] = floor, each
+    return found
