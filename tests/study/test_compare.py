@@ -11,10 +11,11 @@ import pytest
 from similis.cli.compare_plan import comparison_name, comparison_plan, read_contestant
 from similis.run.address import NUMERICS
 from similis.run.spec import parse_spec
-from similis.study.compare import Diary, compare_losses, judge_looks
+from similis.study.compare import Diary, compare_losses, judge_looks, looked_verdicts
 from similis.study.records import Records
 from similis.study.statistics.looks import look_verdicts
 from similis.study.statistics.variance_components import Scores
+from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.study.small import plan, record
@@ -76,6 +77,8 @@ def test_verdicts_are_those_of_the_looks(done):
     stacked = np.stack([np.stack(own, axis=1) for own in rows.values()])
     scores = Scores(tuple(rows), stacked, np.array(per_class["queries"], dtype=float))
     assert list(found.verdicts[-1]) == look_verdicts(scores, found.looks, most=found.most)
+    assert looked_verdicts(TournamentFolder(path)) == found.verdicts[-1], "for a report that is written again"
+    assert looked_verdicts(TournamentFolder(path / "elsewhere")) is None
 
 
 def test_the_last_look_in_time_spends_what_is_left_and_closes(tmp_path):

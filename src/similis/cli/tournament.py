@@ -91,10 +91,12 @@ def report(
 ) -> None:
     """Write the report of a tournament from its records."""
     from similis.cli.screen import console
+    from similis.study.compare import looked_verdicts
     from similis.study.report.page import write_report
     from similis.study.tournament_folder import TournamentFolder
 
-    for path in write_report(TournamentFolder(folder), out=out, times=times):
+    place = TournamentFolder(folder)
+    for path in write_report(place, out=out, times=times, verdicts=looked_verdicts(place)):
         console().print(str(path), markup=False, soft_wrap=True)
 
 

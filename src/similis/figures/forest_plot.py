@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
-from similis.figures.canvas import COLOURS, new_figure
+from similis.figures.canvas import COLOURS, new_figure, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+LONGEST = 36  # characters of a name
 
 
 class ForestRow(NamedTuple):
@@ -32,7 +36,7 @@ def draw_forest(rows: Sequence[ForestRow], title: str, *, margin: float, axis: s
         margin: in points.
         axis: what a positive difference means.
     """
-    figure = new_figure(8.5, 1.6 + 0.36 * len(rows))
+    figure = new_figure(8.5, 1.9 + 0.36 * len(rows))
     axes = figure.add_subplot()
     axes.axvspan(-margin, margin, color="0.92", zorder=0)
     axes.axvline(0.0, color="0.4", linewidth=1)
@@ -42,9 +46,9 @@ def draw_forest(rows: Sequence[ForestRow], title: str, *, margin: float, axis: s
         axes.plot(row.near, [y, y], color=COLOURS[0], linewidth=5, zorder=3)
         axes.plot([row.difference], [y], "o", color="white", markeredgecolor="black", markersize=6, zorder=4)
         dots = axes.plot(row.repetitions, [y - 0.28] * len(row.repetitions), ".", color="0.35", markersize=4, zorder=4)
-    axes.set_yticks(heights, [row.name for row in rows])
-    axes.set(xlabel=axis, ylim=(-0.7, len(rows) - 0.3))
-    axes.set_title(title, fontsize=10)
+    axes.set_yticks(heights, [shorten(row.name, LONGEST) for row in rows])
+    axes.set(xlabel=fill(axis, 80), ylim=(-0.7, len(rows) - 0.3))
+    axes.set_title(fill(title, 90), fontsize=10)
     axes.grid(axis="x", color="0.9")
     handles = [axes.lines[1], axes.lines[2], axes.patches[0], *(dots if rows[-1].repetitions else ())]
     labels = ["95 % interval, unseen classes", "these test classes", f"within {margin:g} points", "one repetition"]

@@ -187,6 +187,12 @@ def judge_looks(plan: Plan, folder: TournamentFolder, diary: Diary) -> Compariso
     return Comparison(folder, looks, diary.most, verdicts, done, diary.seconds())
 
 
+def looked_verdicts(folder: TournamentFolder) -> tuple[PairVerdict, ...] | None:
+    """Verdicts of the newest look of a comparison; None for a tournament, which is judged once."""
+    diary = Diary(folder.path / "looks.json")
+    return judge_looks(folder.plan(), folder, diary).verdicts[-1] if diary.looks else None
+
+
 def only_table(plan: Plan, folder: TournamentFolder) -> FairTable:
     """The table of a comparison."""
     (table,) = fair_tables(plan, folder.records.all("final"))
