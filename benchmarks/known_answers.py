@@ -26,6 +26,7 @@ from similis.run.machine import Machine
 from similis.run.parts import build_model, images_for
 from similis.run.spec import parse_spec
 from similis.study.report.page import fair_tables
+from similis.study.statistics.significance import TARGETS
 from similis.study.statistics.verdicts import pair_verdicts
 from similis.study.tournament import run_tournament
 
@@ -128,11 +129,7 @@ def main() -> None:
             (Path(beside) / vectors.name).replace(vectors)
     torch.set_num_threads(1)
     figures = {kind: measure(kind, vectors) for kind in ("same", "worse") if asked.only in (None, kind)}
-    rows = [
-        table_row(name, found, target)
-        for name, found in figures.items()
-        for target in ("these test classes", "unseen classes")
-    ]
+    rows = [table_row(name, found, target) for name, found in figures.items() for target in TARGETS]
     print_table("verdicts", ["tournaments", "target", "better", "worse", "equivalent", "undecided"], rows)
     write_json(asked.json, "python -m benchmarks.known_answers", figures)
 

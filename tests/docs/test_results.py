@@ -2,7 +2,11 @@
 
 import json
 
-from benchmarks import fine_tuning, floors, verdict_rules
+import pytest
+
+from benchmarks import fine_tuning, floors, known_answers, verdict_rules
+from similis.study.compare import Diary, judge_looks
+from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
 
 RESULTS = ROOT / "results"
@@ -45,3 +49,27 @@ def test_the_decision_shows_the_measured_error_and_power():
     assert max(error for values in pairs for error in values["error"].values()) <= 0.06
     looks = [v for row, each in found.items() if row.startswith("compare") for v in each.values()]
     assert max(max(values["error"], values["false equivalence"]) for values in looks) <= 0.06
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "compare").glob("*/plan.yaml")), ids=lambda path: path.parent.name)
+def test_a_comparison_says_what_its_records_give(path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # a loss in a file is named from here
+    folder = TournamentFolder(path.parent)
+    found = judge_looks(folder.plan(), folder, Diary(path.parent / "looks.json"))
+    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    assert found.looks
+    for verdict in found.verdicts[-1]:
+        assert f"{verdict.difference:+.2f} points, {verdict.low:+.2f} to {verdict.high:+.2f}" in page
+        assert f"**{verdict.verdict}**" in page
+    assert f"{found.repetitions} repetitions" in page
+    folder.ledger.check(folder.records.all("final"))
+
+
+def test_the_page_of_comparisons_shows_the_known_answers():
+    page, found = page_lines("compare/index.md"), figures("known-answers.json")
+    rows = [
+        known_answers.table_row(name, each, target) for name, each in found.items() for target in known_answers.TARGETS
+    ]
+    assert [row for row in ("| " + " | ".join(map(str, row)) + " |" for row in rows) if row not in page] == []
+    assert sum(found["same"]["unseen classes"].get(word, 0) for word in ("better", "worse")) <= 6
+    assert found["worse"]["unseen classes"]["worse"] >= 32

@@ -18,14 +18,15 @@ class World:
     interaction_sd: float = 6.0
     repetition_sd: float = 0.55
     repetition_class_sd: float = 3.0
-    unstable: float = 1.0  # factor of the first loss's repetition_sd
+    unstable: float = 1.0  # factor of the repetition_sd of the first losses
+    unstable_losses: int = 1
     spread: float = 1.0  # factors from 1 / spread to spread over the losses
 
     @property
     def repetition_sds(self) -> np.ndarray:
         """(losses,)"""
         factors = np.geomspace(1 / self.spread, self.spread, self.losses)
-        factors[0] *= self.unstable
+        factors[: self.unstable_losses] *= self.unstable
         return self.repetition_sd * factors
 
 

@@ -40,6 +40,14 @@ def test_family_wise_error_over_2000_tournaments(target, name, repetitions, loss
 @pytest.mark.slow
 @pytest.mark.parametrize("repetitions", [3, 5, 10])
 @pytest.mark.parametrize("target", TARGETS)
+def test_family_wise_error_with_two_unstable_losses(target, repetitions):
+    world = replace(VARIANCES["one x4"], unstable_losses=2)
+    assert false_alarms(recommended(target), world, repetitions, 2000, target=target) <= 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repetitions", [3, 5, 10])
+@pytest.mark.parametrize("target", TARGETS)
 def test_family_wise_error_against_an_unstable_baseline(target, repetitions):
     """Every comparison shares the variance of the baseline, loss0."""
     rule = recommended(target, against="loss0")

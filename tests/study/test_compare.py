@@ -78,6 +78,16 @@ def test_verdicts_are_those_of_the_looks(done):
     assert list(found.verdicts[-1]) == look_verdicts(scores, found.looks, most=found.most)
 
 
+def test_the_last_look_in_time_spends_what_is_left_and_closes(tmp_path):
+    kept(tmp_path, gain=1.5, spread=0.6)
+    begun = {"seconds": [0.001] * 4, "most": 15, "looks": [3], "closed": False}
+    (tmp_path / "looks.json").write_text(json.dumps(begun))
+    found = compare_losses(question(), tmp_path, hours=1e-9)
+    assert (found.looks, found.repetitions) == ((3, 4), 4)
+    assert found.verdicts[-1][-1].level > 0.04
+    assert compare_losses(question(), tmp_path).repetitions == 4, "closed"
+
+
 @pytest.mark.parametrize(("gain", "verdict"), [(0.0, "equivalent"), (-4.0, "worse"), (1.0, "undecided")])
 def test_every_verdict_can_be_reached(tmp_path, gain, verdict):
     kept(tmp_path, gain, spread=2.0 if verdict == "undecided" else 0.3)
@@ -97,8 +107,11 @@ def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
     diary.settle(hours=None)
     assert diary.most == 15
     assert [diary.look(n, late=False) for n in (1, 3, 4)] == [False, True, False]
+    assert not diary.look(3, late=True), "nobody looks twice at the same"
     assert diary.look(4, late=True)
-    assert Diary(tmp_path / "looks.json").looks == [3, 4]
+    again = Diary(tmp_path / "looks.json")
+    assert (again.looks, again.closed) == ([3, 4], True)
+    assert not again.look(5, late=False), "the error rate is spent"
 
 
 def test_out_of_time_is_said(tmp_path):

@@ -99,7 +99,7 @@ def print_look(found: Comparison) -> None:
 def show_result(found: Comparison) -> None:
     """The sentence, that for these test classes, and the picture of the looks."""
     from similis.cli.screen import console
-    from similis.figures.canvas import save_figure
+    from similis.figures.canvas import save_figure, shorten
     from similis.figures.forest_plot import ForestRow, draw_forest
     from similis.values import MissingExtraError
 
@@ -114,8 +114,9 @@ def show_result(found: Comparison) -> None:
                 if far.high - far.low < WIDEST
             ]
             last = found.verdicts[-1][-1]
-            axis = f"points of R@1: right {last.first} ahead, left {last.second} ahead"
-            figure = draw_forest(rows, f"{last.first} against {last.second}", margin=last.margin, axis=axis)
+            one, other = shorten(last.first, 36), shorten(last.second, 36)
+            axis = f"points of R@1: right {one} ahead,\nleft {other} ahead"
+            figure = draw_forest(rows, f"{one} against {other}", margin=last.margin, axis=axis)
             lines.append(str(save_figure(figure, picture)))
         except MissingExtraError as missing:
             lines.append(f"no picture: {missing}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from similis.cli.train_spec import parse_settings
@@ -73,11 +72,20 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
         if key not in entry.options and key not in FIELDS:
             raise UserError(unknown(f"option of {entry.name}", key, [*entry.options, *FIELDS]))
     words = [entry.name, *([source_hash(losses, loss)[:6]] if mark else [])]
-    words += [f"{key}{value}".replace("-", "m") for key, value in given.items()]
+    words += [f"{key}{format_value(value)}" for key, value in given.items()]
     own = {key: value for key, value in given.items() if key not in FIELDS}
     beside = {key: value for key, value in given.items() if key in FIELDS}
-    loss = f"{Path(place).resolve()}{MARK}{name}" if mark else loss
     return {"loss": loss, "fixed": fixed, "name": ".".join(words), "options": own} | beside
+
+
+def format_value(value: Any) -> str:
+    """A value as a part of a name: short, and without a minus.
+
+    Example:
+        >>> format_value(15.115451), format_value(1e-5), format_value(True)
+        ('15.1155', '1em05', 'True')
+    """
+    return (f"{value:g}" if isinstance(value, float) else str(value)).replace("-", "m")
 
 
 def comparison_name(plan: Plan) -> str:

@@ -77,7 +77,8 @@ def compare_losses(
     """Run two contestants, repetition by repetition, and stop at the first look that decides.
 
     How many repetitions there will be at most is settled after the first one, by its time alone, before anybody has
-    looked at a result; the looks up to that number share one error rate. A second call goes on, or shows the same.
+    looked at a result; the looks up to that number share one error rate. When the time is up, a last look spends what
+    is left of it and closes the comparison. A second call goes on, or shows the same.
 
     Args:
         plan: of two contestants, the baseline named by ``against``.
@@ -109,7 +110,7 @@ def compare_losses(
         found = judge_looks(grown, folder, diary)
         if looked and on_look is not None:
             on_look(found)
-        if found.decided or found.repetitions >= found.most or late:
+        if found.decided or found.repetitions >= found.most or diary.closed or late:
             return found
         wanted += 1
 
@@ -123,6 +124,7 @@ class Diary:
         self.times: list[float] = kept.get("seconds", [])
         self.most: int | None = kept.get("most")
         self.looks: list[int] = kept.get("looks", [])
+        self.closed: bool = kept.get("closed", False)
         self.begun = len(self.times)
 
     @property
@@ -152,17 +154,18 @@ class Diary:
         self.write()
 
     def look(self, repetitions: int, *, late: bool) -> bool:
-        """Note a look if one is due: where it was planned, or because the time is up, whatever the results are."""
-        due = repetitions in LOOKS or (late and repetitions >= LEAST_REPETITIONS)
-        if due and repetitions not in self.looks:
-            self.looks.append(repetitions)
-            self.write()
-            return True
-        return False
+        """Note a look if one is due: where it was planned, or the last one, because the time is up."""
+        last = late and repetitions >= LEAST_REPETITIONS
+        if self.closed or repetitions in self.looks or not (last or repetitions in LOOKS):
+            return False
+        self.looks.append(repetitions)
+        self.closed = last
+        self.write()
+        return True
 
     def write(self) -> None:
         """Replace the file."""
-        text = json.dumps({"seconds": self.times, "most": self.most, "looks": self.looks})
+        text = json.dumps({"seconds": self.times, "most": self.most, "looks": self.looks, "closed": self.closed})
         replace_file(self.path, lambda beside: Path(beside).write_text(text, encoding="utf-8"))
 
 
@@ -173,9 +176,14 @@ def judge_looks(plan: Plan, folder: TournamentFolder, diary: Diary) -> Compariso
     table = only_table(plan, folder)
     names = [each.title for each in plan.contestants if each.title != plan.against] + [str(plan.against)]
     verdicts = tuple(
-        tuple(look_verdicts(table.scores.select(names, look), looks[: n + 1], most=diary.most, margin=plan.margin))
+        tuple(
+            look_verdicts(
+                table.scores.select(names, look), looks[: n + 1], most=diary.most, margin=plan.margin,
+                last=diary.closed and look == looks[-1],
+            )
+        )
         for n, look in enumerate(looks)
-    )
+    )  # fmt: skip
     return Comparison(folder, looks, diary.most, verdicts, done, diary.seconds())
 
 

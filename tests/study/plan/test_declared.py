@@ -57,13 +57,14 @@ def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
     assert {field for key, field in words.items() if given.get(key) is not None} <= told.keys()
 
 
-def test_what_is_not_declared_is_not_put_back():
-    made = plan(contestants=["triplet", MINED])
+@pytest.mark.parametrize(("sampler", "shown"), [("balanced", "balanced"), ("own", "own")])
+def test_what_is_not_declared_is_not_put_back(sampler, shown):
+    made = plan(contestants=["triplet", MINED], sampler=sampler)
     job = next(job for job in final_jobs(made) if job.contestant == "triplet")
     spec = final_spec(made, job, {})
     other = spec.model_copy(update={"training": spec.training.model_copy(update={"sampler": "mined"})})
     assert held_terms(compared_values(made, job, other), FACTS)["training.sampler"] == "mined"
-    assert held_terms(compared_values(made, job, spec), FACTS)["training.sampler"] == "balanced"
+    assert held_terms(compared_values(made, job, spec), FACTS)["training.sampler"] == shown
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from similis.study.report.judged_table import JudgedTable, judge_table
 from similis.study.report.search_tables import group_searches, search_table, settings_table
-from similis.study.report.summary import describe_table, missing_tuning
+from similis.study.report.summary import describe_batches, describe_table, missing_tuning
 from similis.study.report.tables import held_by_table, held_table, rank_sum_table, result_table
 from similis.study.report.verdict_tables import (
     compact_letters,
@@ -95,6 +95,21 @@ def test_verdicts_over_several_looks_are_shown_as_they_are():
     judged = judge_table(terms, table, [], known)
     assert verdict_column(judged)[1] == {"a": "undecided (undecided)", "b": "baseline"}
     assert judged.pairs == known, "no picture shows other intervals"
+
+
+def test_a_crossed_plan_pools_its_batches_over_losses_and_names_the_other_unit():
+    chance = np.random.default_rng(0)
+    hits = {f"{name}+{way}": [(3 if way == "random" else 5) + name.count("b")] * 20
+            for name in ("a", "b", "c", "d") for way in ("balanced", "random")}  # fmt: skip
+    rows = [
+        record(name, number, hits=[min(6, max(0, each - int(chance.integers(0, 2)))) for each in own])
+        for name, own in hits.items()
+        for number in range(3)
+    ]
+    said = describe_batches(fair_table(rows), 1.0)
+    assert said.startswith("Balanced against random batches: over 4 losses better")
+    assert "over 3 repetitions" in said
+    assert describe_batches(made(), 1.0) == ""
 
 
 def test_the_summary_counts_all_pairs():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable
+from similis.study.statistics.pooled import pooled_claim
 from similis.study.statistics.significance import TARGETS, Target
 from similis.study.statistics.variance_components import LEAST_REPETITIONS
 
@@ -38,7 +41,7 @@ def describe_table(judged: JudgedTable) -> list[str]:
         words.append(explain_no_verdicts(judged))
     if judged.failed:
         words.append(f"Did not train: {', '.join(judged.failed)}.")
-    return words
+    return [*words, *filter(None, [describe_batches(judged.trained, judged.margin)])]
 
 
 def describe_pairs(judged: JudgedTable, target: Target) -> str:
@@ -70,6 +73,20 @@ def describe_baseline(judged: JudgedTable, target: Target) -> str:
         if names:
             clauses.append(f"{join_names(names)} {'is' if len(names) == 1 else 'are'} {end.format(judged.against)}")
     return f"On {target}, {'; '.join(clauses)}."
+
+
+def describe_batches(table: FairTable, margin: float) -> str:
+    """Balanced against random batches, pooled over the losses of a crossed plan; empty if fewer than three have both.
+
+    The claim is about losses. Over repetitions it would hold for these losses only, and the sentence names both.
+    """
+    values = dict(zip(table.names, table.scores.per_repetition, strict=True))
+    pairs = [(name, name.replace("+balanced", "+random")) for name in values if "+balanced" in name]
+    apart = [values[one] - values[other] for one, other in pairs if other in values]
+    if len(apart) < LEAST_REPETITIONS or len(table.repetitions) < LEAST_REPETITIONS:
+        return ""
+    claim = pooled_claim(np.stack(apart), "losses", margin=margin)
+    return claim.sentence.replace("A against B", "Balanced against random batches")
 
 
 def explain_no_verdicts(judged: JudgedTable) -> str:

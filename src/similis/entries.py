@@ -1,0 +1,119 @@
+"""What is registered: losses, miners and regularisers with their traits, as the registry keeps them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from similis.introspection import keyword_defaults, source_text
+from similis.values import DeviceBudget, Options, OptionValue
+
+Family = Literal["pair", "triplet", "proxy", "classification"]
+ClassSampling = Literal["none", "unbiased", "biased"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A search range of one option: ``[low, high]``, on a grid of ``step`` or log-uniform."""
+
+    low: float
+    high: float
+    step: float | None = None
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Named settings with their source: options, and what the run around the loss must do."""
+
+    options: Options
+    source: str
+    miner: str | None = None
+    lr_multiplier: float | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and memory of forward and backward in B, C, D, K (see the legend in ``values``).
+
+    ``tuples`` is the memory of a call with T tuples, where they are taken; a miner adds B M for similarities.
+    """
+
+    time: str
+    memory: str
+    tuples: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What every registered thing has: a name, a function, a paper, and the source of its file when it was imported."""
+
+    name: str
+    function: Callable[..., Any]
+    paper: str
+    source: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", source_text(self.function))  # edited later, it is not what is run
+
+    @property
+    def options(self) -> dict[str, OptionValue]:
+        """Options with their defaults, read from the function's own keyword-only arguments."""
+        return keyword_defaults(self.function)
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class LossEntry(Entry):
+    """A loss with its traits; see :func:`register_loss` for the meaning of each."""
+
+    family: Family
+    geometry: str
+    input: Literal["raw", "unit", "either"]
+    cost: Cost
+    network: str
+    weight: str
+    learns: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    forms: Mapping[str, Options] = field(default_factory=dict)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+    space: Mapping[str, Range] = field(default_factory=dict)
+    accepts: Literal["pairs", "triplets"] | None = None
+    sampler: Literal["balanced", "random"] = "balanced"
+    relation: Literal["none", "sets", "graded"] = "none"
+    memory: bool = False
+    class_sampling: ClassSampling = "none"
+    lr_multiplier: float = 1.0
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    budgets: Mapping[str, DeviceBudget] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, OptionValue]:
+        """Options of the formula and of what it learns (the number of centres, say)."""
+        made = {key: value for make in self.learns.values() for key, value in keyword_defaults(make).items()}
+        own = {key: value for key, value in keyword_defaults(self.function).items() if key not in self.learns}
+        return own | made
+
+
+@dataclass(frozen=True)
+class MinerEntry(Entry):
+    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``).
+
+    ``waits`` is how often a step that mines may wait for an accelerator: what is found decides the shapes of lists.
+    """
+
+    returns: Literal["pairs", "triplets"]
+    joint: bool = False
+    waits: int = 14
+
+
+@dataclass(frozen=True)
+class RegulariserEntry(Entry):
+    """A term that is added to a loss."""
+
+    cost: Cost
