@@ -81,8 +81,8 @@ def difference_picture(
     figure = draw_forest(rows, title, margin=judged.margin, axis=f"points of R@1, contestant minus {reference}")
     words = ", ".join(f"{row.name} {row.difference:+.1f}" for row in rows)
     caption = (
-        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons. A dot is one repetition "
-        f"minus the mean of {reference}."
+        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons; verdicts by Holm's correction "
+        f"are a little sharper. A dot is one repetition minus the mean of {reference}."
     )
     name = f"differences-{table.arena}-{table.length}-{reference}"
     return save_picture(figure, out, name, f"Differences in points to {reference}: {words}", caption)
