@@ -16,7 +16,7 @@ def ended(*words: str) -> int:
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(values(search={"trials": 2, "epochs": 1})))
+    path.write_text(yaml.safe_dump(values(search={"trials": 2, "epochs": 1, "strategy": "random"})))
     return path
 
 
@@ -32,7 +32,7 @@ def test_run_report_add(file, tmp_path, capsys):
     folder = tmp_path / "out"
     assert ended("run", str(file), "--folder", str(folder)) == 0
     said = capsys.readouterr().out
-    assert said.count("done  search-") == 2
+    assert said.count("done  search-") == 4
     assert said.count("done  final-") == 4
     assert (folder / "report.html").exists()
     assert ended("add", str(folder), "triplet") == 0
