@@ -26,7 +26,7 @@ from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
 from similis.run.stage import best_share
-from similis.run.untouched import COMPARED, embed_test, untouched_networks
+from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, untouched_networks
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
 SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}
@@ -64,7 +64,7 @@ def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, di
     for network in untouched_networks(spec, machine):
         found = embed_test(network, spec, machine, source)
         pixels = network.preprocessing.size if network.preprocessing else 0
-        untouched[pixels] = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
+        untouched[pixels] = evaluate_embedded(found, machine, source)
     rows = {recipe: compared(result.scores(), untouched, result, 1.0)}
     if recipe in INTERPOLATED:
         share, scores = interpolated_scores(result, machine)

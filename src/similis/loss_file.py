@@ -32,6 +32,16 @@ def content_hash(path: Path) -> str:
         raise UserError(f"there is no file {path}; write FILE.py:FUNCTION, or the name of a registered loss") from None
 
 
+def describe_failure(error: BaseException) -> str:
+    """Kind and words of an error in one line.
+
+    Example:
+        >>> describe_failure(ValueError("not so"))
+        'ValueError: not so'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def import_file(path: Path) -> ModuleType:
     """Execute a Python file as a module; files beside it can be imported, as from a script."""
     name = f"similis_file_{path.stem}"
@@ -46,8 +56,7 @@ def import_file(path: Path) -> ModuleType:
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # a file of others may fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"{path} cannot be imported: {reason}") from error
+        raise UserError(f"{path} cannot be imported: {describe_failure(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module

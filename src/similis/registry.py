@@ -28,7 +28,7 @@ from similis.entries import (
     RegulariserEntry,
 )
 from similis.introspection import check_takes
-from similis.loss_file import MARK, content_hash, import_file, split_place
+from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
 from similis.values import DeviceBudget, Options, UserError
 
 __all__ = [
@@ -135,8 +135,7 @@ class Registry(Generic[E]):
             point.load()
         except (Exception, SystemExit) as error:  # a module of others may fail in any way
             self._entries = before
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            sentence = f"the plug-in {point.name} ({point.value}) cannot be imported: {reason}"
+            sentence = f"the plug-in {point.name} ({point.value}) cannot be imported: {describe_failure(error)}"
             self.failures += f"; {sentence}"
             logger.warning("%s; mend or uninstall it, all else works without it", sentence)
 

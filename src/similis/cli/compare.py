@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.options import AllowCounts, Device, Root, Settings
+
 if TYPE_CHECKING:
     from similis.study.compare import Comparison
 
@@ -33,24 +35,20 @@ def compare(
     weights: Annotated[str | None, typer.Option(help="pretrained, a file, or none. [pretrained]")] = None,
     batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
     lr: Annotated[float | None, typer.Option(help="Rate of the network, where its search begins. [0.0001]")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE"),
-    ] = None,
-    allow_counts: Annotated[
-        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
-    ] = False,
+    set_: Settings = None,
+    allow_counts: AllowCounts = False,
     seed: Annotated[int, typer.Option(help="Of all draws.")] = 0,
     folder: Annotated[Path, typer.Option(help="Folder of all comparisons; they share their runs.")] = Path(
         "comparisons"
     ),
     workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
-    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+    root: Root = None,
+    device: Device = "auto",
 ) -> None:
     """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
     from similis.cli.compare_plan import comparison_name, comparison_plan
     from similis.cli.screen import console
+    from similis.cli.tournament import print_record
     from similis.cli.train_spec import asked_keys, asked_spec
     from similis.run.machine import Machine
     from similis.study.compare import compare_losses
@@ -68,18 +66,11 @@ def compare(
     plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
     found = compare_losses(
         plan, folder / comparison_name(plan), hours=hours, data_root=root, device=device, runs=machine.root,
-        executor=Executor(workers, on_finished=print_run), on_look=print_look,
+        executor=Executor(workers, on_finished=print_record), on_look=print_look,
     )  # fmt: skip
     show_result(found)
     for path in write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None):
         console().print(str(path), markup=False, soft_wrap=True)
-
-
-def print_run(record: dict[str, Any]) -> None:
-    """One line for a finished search, floor or final run."""
-    from similis.cli.tournament import print_record
-
-    print_record(record)
 
 
 def print_look(found: Comparison) -> None:
@@ -100,7 +91,7 @@ def show_result(found: Comparison) -> None:
     """The sentence, that for these test classes, and the picture of the looks."""
     from similis.cli.screen import console
     from similis.figures.canvas import save_figure, shorten
-    from similis.figures.forest_plot import ForestRow, draw_forest
+    from similis.figures.forest_plot import LONGEST, ForestRow, draw_forest
     from similis.values import MissingExtraError
 
     lines = [found.sentence]
@@ -114,8 +105,8 @@ def show_result(found: Comparison) -> None:
                 if far.high - far.low < WIDEST
             ]
             last = found.verdicts[-1][-1]
-            one, other = shorten(last.first, 36), shorten(last.second, 36)
-            axis = f"points of R@1: right {one} ahead,\nleft {other} ahead"
+            one, other = shorten(last.first, LONGEST), shorten(last.second, LONGEST)
+            axis = f"points of R@1: right {one} ahead, left {other} ahead"
             figure = draw_forest(rows, f"{one} against {other}", margin=last.margin, axis=axis)
             lines.append(str(save_figure(figure, picture)))
         except MissingExtraError as missing:

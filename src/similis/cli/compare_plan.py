@@ -12,7 +12,6 @@ from similis.loss_file import MARK
 from similis.registry import losses, unknown
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
-from similis.study.plan.contestant import Contestant
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.values import UserError
@@ -65,7 +64,7 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     """
     place, mark, rest = word.partition(MARK)
     name, _, options = (rest if mark else word).partition(":")
-    loss = f"{place}{MARK}{name}" if mark else word.partition(":")[0]
+    loss = f"{place}{MARK}{name}" if mark else name
     entry = losses.get(loss)
     given = parse_settings([each for each in options.split(",") if each])
     for key in given:
@@ -91,6 +90,6 @@ def format_value(value: Any) -> str:
 def comparison_name(plan: Plan) -> str:
     """The folder of a comparison: its contestants, and a hash of all else that it holds equal."""
     values = plan.model_dump(mode="json", exclude={"repetitions", "contestants"})
-    contestants = [Contestant.model_dump(each, exclude={"loss"}) for each in plan.contestants]
+    contestants = [each.model_dump(exclude={"loss"}) for each in plan.contestants]
     text = json.dumps([values, contestants], sort_keys=True, default=str)
     return f"{plan.name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"

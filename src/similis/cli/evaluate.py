@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli.options import AllowCounts, Device, Root
+
 if TYPE_CHECKING:
     from similis.run.model import Model
 
@@ -23,12 +25,10 @@ def evaluate(
         list[int] | None, typer.Option(help="Pixels of a side, for a network by name; may be given often. [its own]")
     ] = None,
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
-    allow_counts: Annotated[
-        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
-    ] = False,
-    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    allow_counts: AllowCounts = False,
+    root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Measure models on the same images: an untouched network by its name, or what you have trained."""
     from similis.cli.screen import show_table

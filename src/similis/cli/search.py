@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from similis.cli.options import Device, Root
+
 
 def search(
     *,
@@ -15,9 +17,9 @@ def search(
     k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 8,
     sheet: Annotated[Path, typer.Option(help="Where the picture of the answer goes.")] = Path("search.png"),
     gallery: Annotated[str | None, typer.Option(help="Search here. [the images of the run]")] = None,
-    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table

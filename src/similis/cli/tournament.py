@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from similis.cli.options import Device
+
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
 Workers = Annotated[int, typer.Option(help="Processes that work side by side.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.options import AllowCounts, Device, Root, Settings
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -40,20 +41,15 @@ def train(
     protocol: Annotated[
         str | None, typer.Option(help="fixed-validation, cross-validation, default. [fixed-validation]")
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE"),
-    ] = None,
-    allow_counts: Annotated[
-        bool, typer.Option("--allow-counts", help="Accept other counts than the official.")
-    ] = False,
+    set_: Settings = None,
+    allow_counts: AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
     loaders: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
     cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
-    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    root: Root = None,
     verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+    device: Device = "auto",
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
     divide_classes: Annotated[
         bool, typer.Option("--divide-classes", help="Each process owns a share of the class vectors.")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from similis.cli.options import Device, Root
+
 
 def verify(
     *,
@@ -16,9 +18,9 @@ def verify(
     ],
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
-    root: Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")] = None,
+    root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
     from similis.cli.screen import console, show_table

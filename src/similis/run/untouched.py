@@ -41,25 +41,33 @@ def measure_untouched(
     rows: list[dict[str, Any]] = []
     for model in untouched_networks(spec, machine):
         found = embed_test(model, spec, machine, source)
-        before = judge_of(found, source.manifest)(
-            found._replace(vectors=found.vectors.to(machine.chosen)), ks=(1,), collapse_checks=False
-        )
+        before = evaluate_embedded(found, machine, source)
         labels = found.labels[before.queries]
         gain = {
             name: mean_interval(trained.per_query[name] - before.per_query[name], labels)
             for name in COMPARED
             if len(torch.unique(labels)) > 1
         }
-        look = model.preprocessing
         rows.append(
             {
-                "pixels": None if look is None else look.size,
+                "pixels": pixels_of(model),
                 "pretrained": spec.model.weights is not None,
                 **{name: before.means[name] for name in COMPARED},
                 "gain": {name: list(interval) for name, interval in gain.items()},
             }
         )
     return tuple(rows)
+
+
+def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Evaluation:
+    """R@1 and MAP@R of the embeddings of a network that nothing was trained on."""
+    there = found._replace(vectors=found.vectors.to(machine.chosen))
+    return judge_of(found, source.manifest)(there, ks=(1,), collapse_checks=False)
+
+
+def pixels_of(model: Embedder) -> int | None:
+    """Pixels of a side that a model takes; None for vectors."""
+    return None if model.preprocessing is None else model.preprocessing.size
 
 
 def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:

@@ -14,7 +14,6 @@ from similis.study.executor import Executor
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.study.report.page import fair_tables
-from similis.study.statistics.fair_table import FairTable
 from similis.study.statistics.looks import LOOKS, look_verdicts
 from similis.study.statistics.variance_components import LEAST_REPETITIONS
 from similis.study.statistics.verdicts import PairVerdict
@@ -107,11 +106,13 @@ def compare_losses(
             diary.settle(hours)
         late = hours is not None and diary.spent() + diary.seconds() > 3600 * hours
         looked = diary.look(wanted, late=late)
-        found = judge_looks(grown, folder, diary)
-        if looked and on_look is not None:
-            on_look(found)
-        if found.decided or found.repetitions >= found.most or diary.closed or late:
-            return found
+        over = late or diary.closed or wanted >= diary.planned
+        if wanted in diary.looks or over:  # nothing new can be said between two looks
+            found = judge_looks(grown, folder, diary)
+            if looked and on_look is not None:
+                on_look(found)
+            if found.decided or over:
+                return found
         wanted += 1
 
 
@@ -131,6 +132,12 @@ class Diary:
     def repetitions(self) -> int:
         """How many are done."""
         return len(self.times)
+
+    @property
+    def planned(self) -> int:
+        """How many there will be at most, once that is settled."""
+        assert self.most is not None
+        return self.most
 
     def seconds(self) -> float:
         """Of one repetition, the mean."""
@@ -171,29 +178,22 @@ class Diary:
 
 def judge_looks(plan: Plan, folder: TournamentFolder, diary: Diary) -> Comparison:
     """Verdicts at every look so far; the baseline is named second."""
-    assert diary.most is not None
     done, looks = plan.repetitions, tuple(diary.looks)
-    table = only_table(plan, folder)
+    (table,) = fair_tables(plan, folder.records.all("final"))
     names = [each.title for each in plan.contestants if each.title != plan.against] + [str(plan.against)]
     verdicts = tuple(
         tuple(
             look_verdicts(
-                table.scores.select(names, look), looks[: n + 1], most=diary.most, margin=plan.margin,
+                table.scores.select(names, look), looks[: n + 1], most=diary.planned, margin=plan.margin,
                 last=diary.closed and look == looks[-1],
             )
         )
         for n, look in enumerate(looks)
     )  # fmt: skip
-    return Comparison(folder, looks, diary.most, verdicts, done, diary.seconds())
+    return Comparison(folder, looks, diary.planned, verdicts, done, diary.seconds())
 
 
 def looked_verdicts(folder: TournamentFolder) -> tuple[PairVerdict, ...] | None:
     """Verdicts of the newest look of a comparison; None for a tournament, which is judged once."""
     diary = Diary(folder.path / "looks.json")
     return judge_looks(folder.plan(), folder, diary).verdicts[-1] if diary.looks else None
-
-
-def only_table(plan: Plan, folder: TournamentFolder) -> FairTable:
-    """The table of a comparison."""
-    (table,) = fair_tables(plan, folder.records.all("final"))
-    return table

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
-from similis.model.embedder import Embedder
 from similis.retrieval.embed import embed
-from similis.retrieval.evaluate import Evaluation
-from similis.run.evaluation import judge_of
 from similis.run.parts import Source, build_model, images_for, open_source
 from similis.run.spec import RunSpec, parse_spec
-from similis.run.untouched import embed_test, untouched_networks
+from similis.run.untouched import embed_test, evaluate_embedded, pixels_of, untouched_networks
 from similis.study.plan.jobs import base_values, draw_seed
 from similis.study.plan.schema import Plan
 from similis.study.records import Record, per_class
@@ -52,20 +48,18 @@ def floor_jobs(plan: Plan) -> Iterator[FloorJob]:
             yield FloorJob(arena.name, "untrained network", repetition)
 
 
-def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
+def measure_floor(plan: Plan, folder: TournamentFolder, job: FloorJob) -> Record:
     """Measure one floor, or read its record; the ledger has its look at the test split."""
     known = folder.records.read(job.name)
     if known is not None:
         return known
-    plan, machine = folder.plan(), folder.machine
-    torch.set_num_threads(plan.threads)
-    arena = plan.arena(job.arena)
+    machine, arena = folder.machine, plan.arena(job.arena)
     values = base_values(plan, plan.arena_terms(arena), plan.members(arena)[0], {})
     spec = parse_spec(values | {"seed": draw_seed(plan, "untrained", job.repetition)})
     source = open_source(spec, machine)
     folder.ledger.note(job.name, why="a floor: nothing is trained", contestant=job.floor)
     found, pixels = embed_floor(job, spec, folder, source)
-    result: Evaluation = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
+    result = evaluate_embedded(found, machine, source)
     scores = {"recall@1": result.per_query["recall@1"], "labels": found.labels[result.queries]}
     record = {
         "arena": job.arena, "floor": job.floor, "contestant": job.floor, "repetition": job.repetition, "pixels": pixels,
@@ -86,11 +80,6 @@ def embed_floor(job: FloorJob, spec: RunSpec, folder: TournamentFolder, source: 
     network: nn.Module = model if job.floor == "untrained network" else RawPixels()
     batches = loader.ordered(source.split.test, batch_size=spec.evaluation.batch_size)
     return embed(network, batches, count=len(source.split.test)), pixels_of(model)
-
-
-def pixels_of(model: Embedder) -> int | None:
-    """Pixels of a side that a model takes; None for vectors."""
-    return None if model.preprocessing is None else model.preprocessing.size
 
 
 class RawPixels(nn.Module):

@@ -15,7 +15,7 @@ from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
-from similis.study.floors import floor_jobs, measure_floor
+from similis.study.floors import FloorJob, floor_jobs, measure_floor
 from similis.study.plan.equal_terms import EqualTerms, held_terms
 from similis.study.plan.jobs import (
     FinalJob,
@@ -79,7 +79,7 @@ def run_tournament(
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
         floors = [job for job in floor_jobs(plan) if folder.records.read(job.name) is None]
-        executor.map(partial(measure_floor, folder), floors)
+        executor.map(partial(run_floor, folder), floors)
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
@@ -93,14 +93,14 @@ def run_tournament(
 def waiting_searches(plan: Plan, folder: TournamentFolder, titles: Sequence[str]) -> list[tuple[str, int]]:
     """Contestant and repetition of the searches to run; raises if the source of one that is done was edited."""
     waiting = []
+    sources = {title: source_fingerprints(trial_spec(plan, plan.contestant(title), {}, 0)) for title in titles}
     for repetition in range(1 if plan.search.shared else plan.repetitions):
         for title in titles:
             known = folder.records.read(f"search-{search_name(plan, title, repetition)}")
             if known is None:
                 waiting.append((title, repetition))
             else:
-                sources = source_fingerprints(trial_spec(plan, plan.contestant(title), {}, 0))
-                check_sources(known, sources, folder.path)
+                check_sources(known, sources[title], folder.path)
     return waiting
 
 
@@ -140,6 +140,13 @@ def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
     set_threads(plan)
     with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
         return search_contestant(plan, plan.contestant(title), folder, repetition)
+
+
+def run_floor(folder: TournamentFolder, job: FloorJob) -> Record:
+    """Measure one floor."""
+    plan = folder.plan()
+    set_threads(plan)
+    return measure_floor(plan, folder, job)
 
 
 def run_final(folder: TournamentFolder, job: FinalJob) -> Record:

@@ -50,7 +50,8 @@ def write_report(
     folder.ledger.check(records)
     (out / "figures").mkdir(parents=True, exist_ok=True)
     found = fair_tables(plan, records)
-    judged = [judge_table(plan, table, folder.records.all("floor"), verdicts) for table in found]
+    floors = folder.records.all("floor")
+    judged = [judge_table(plan, table, floors, verdicts) for table in found]
     searches, entries = group_searches(folder.records.all("search")), folder.ledger.entries()
     content = {
         "plan": plan,

@@ -85,8 +85,7 @@ def describe_batches(table: FairTable, margin: float) -> str:
     apart = [values[one] - values[other] for one, other in pairs if other in values]
     if len(apart) < LEAST_REPETITIONS or len(table.repetitions) < LEAST_REPETITIONS:
         return ""
-    claim = pooled_claim(np.stack(apart), "losses", margin=margin)
-    return claim.sentence.replace("A against B", "Balanced against random batches")
+    return pooled_claim(np.stack(apart), "losses", margin=margin).describe("Balanced against random batches")
 
 
 def explain_no_verdicts(judged: JudgedTable) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from similis.registry import Range
@@ -44,7 +45,7 @@ class SearchTask:
         """The contestant's name, and the repetition's number unless one search serves all."""
         return search_name(self.plan, self.title, self.repetition)
 
-    @property
+    @cached_property
     def sources(self) -> dict[str, str]:
         """Part -> hash of the source that computes its trials."""
         return source_fingerprints(trial_spec(self.plan, self.contestant, {}, 0))

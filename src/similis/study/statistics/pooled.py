@@ -58,9 +58,13 @@ class PooledClaim:
 
     @property
     def sentence(self) -> str:
-        """Both verdicts; if they disagree, no general claim is made."""
+        """Both verdicts about A and B."""
+        return self.describe("A against B")
+
+    def describe(self, conditions: str) -> str:
+        """Both verdicts about conditions in words; if they disagree, no general claim is made."""
         end = "" if self.agrees else "; the units disagree, so there is no general claim"
-        return f"A against B: {self.named.clause}; {self.other.clause}{end}."
+        return f"{conditions}: {self.named.clause}; {self.other.clause}{end}."
 
 
 def pooled_claim(differences: Floats, unit: Unit, *, margin: float = MARGIN) -> PooledClaim:

@@ -9,7 +9,13 @@ from typing import Literal
 import numpy as np
 
 from similis.study.statistics.significance import LEVEL, MARGIN, POWER, Target, combine_components
-from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats, VarianceComponents, sum_freedom
+from similis.study.statistics.variance_components import (
+    LEAST_REPETITIONS,
+    Floats,
+    VarianceComponents,
+    pair_freedom,
+    raise_variances,
+)
 from similis.values import import_extra
 
 MOST_REPETITIONS = 1_000
@@ -190,10 +196,7 @@ def future_variances(design: PairDesign, repetitions: int) -> tuple[Floats, Floa
     quantile = import_extra("scipy.stats").chi2.ppf(GRID, by_loss) / by_loss
     first, second = (np.broadcast_to(v, (9, 9)) for v in (
         design.stable[0] * quantile[:, None], design.stable[1] * quantile[None, :]))  # fmt: skip
-    stable = [np.maximum(own, design.typical) for own in (first, second)]
-    if design.losses < 3:
-        return (stable[0] + stable[1]) / repetitions, np.full((9, 9), float(by_loss))
-    shared = design.losses * by_loss / 2
-    own_freedom = [np.where(own > design.typical, float(by_loss), shared) for own in (first, second)]
-    freedom = sum_freedom(stable[0], own_freedom[0], stable[1], own_freedom[1])
-    return (stable[0] + stable[1]) / repetitions, freedom
+    (one, by_one), (other, by_other) = (
+        raise_variances(own, design.typical, by_loss, losses=design.losses) for own in (first, second)
+    )
+    return (one + other) / repetitions, pair_freedom(one, by_one, other, by_other, losses=design.losses)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from similis.study.statistics.significance import MARGIN, TARGETS, Target, Verdict, judge
 from similis.study.statistics.variance_components import Scores
 
@@ -41,6 +39,7 @@ def verdict_flips(scores: Scores, *, against: str | None = None, margin: float =
         margin: see :func:`similis.study.statistics.verdicts.pair_verdicts`.
 
     Example:
+        >>> import numpy as np
         >>> chance = np.random.default_rng(0)
         >>> y = 0.5 + 0.01 * chance.standard_normal((3, 20, 5)) + np.array([0.1, 0.0, 0.0])[:, None, None]
         >>> verdict_flips(Scores(("a", "b", "c"), y, np.ones(20)))
@@ -50,11 +49,10 @@ def verdict_flips(scores: Scores, *, against: str | None = None, margin: float =
         return []
     whole = {target: verdict_words(scores, target, against, margin) for target in TARGETS}
     flips = []
-    for number, left_out in enumerate(scores.names):
+    for left_out in scores.names:
         if left_out == against:
             continue
-        names = tuple(name for name in scores.names if name != left_out)
-        rest = Scores(names, np.delete(scores.values, number, axis=0), scores.sizes)
+        rest = scores.select([name for name in scores.names if name != left_out], scores.values.shape[2])
         for target in TARGETS:
             for (first, second), without in verdict_words(rest, target, against, margin).items():
                 verdict = whole[target][first, second]

@@ -130,9 +130,7 @@ def variance_components(scores: Scores) -> VarianceComponents:
         )
     own, shared, residual = own_components(scores)
     stable, freedom, typical = stable_variances(own, R - 1)
-    by_pair = np.full((m, m), R - 1.0)  # Welch's degrees of freedom are too many for three repetitions
-    if m > 2:
-        by_pair = sum_freedom(stable[:, None], freedom[:, None], stable[None, :], freedom[None, :])
+    by_pair = pair_freedom(stable[:, None], freedom[:, None], stable[None, :], freedom[None, :], losses=m)
     apart = shared[:, None, :] - shared[None, :, :]
     return VarianceComponents(
         difference=scores.means[:, None] - scores.means[None, :],
@@ -169,12 +167,23 @@ def stable_variances(own: Floats, freedom: int) -> tuple[Floats, Floats, float]:
         >>> stable.round(2).tolist(), freedom.tolist()
         ([1.19, 1.19, 100.0, 1.19, 2.0], [10.0, 10.0, 4.0, 10.0, 4.0])
     """
-    m = len(own)
-    if m < 3:
-        return own, np.full(m, float(freedom)), 0.0
-    chi2 = import_extra("scipy.stats").chi2
-    typical = float(np.median(own) / (chi2.median(freedom) / freedom))
-    return np.maximum(own, typical), np.where(own > typical, freedom, m * freedom / 2), typical
+    m, typical = len(own), 0.0
+    if m > 2:
+        chi2 = import_extra("scipy.stats").chi2
+        typical = float(np.median(own) / (chi2.median(freedom) / freedom))
+    return *raise_variances(own, typical, freedom, losses=m), typical
+
+
+def raise_variances(own: Floats, typical: float, freedom: int, *, losses: int) -> tuple[Floats, Floats]:
+    """Variances of single losses, at least the typical one, and their degrees of freedom; see stable_variances."""
+    if losses < 3:
+        return own, np.full_like(own, float(freedom))
+    return np.maximum(own, typical), np.where(own > typical, float(freedom), losses * freedom / 2)
+
+
+def pair_freedom(first: Floats, freedom: Floats, second: Floats, other: Floats, *, losses: int) -> Floats:
+    """Degrees of freedom of the difference of two losses; Welch's are too many for two losses and three repetitions."""
+    return np.minimum(freedom, other) if losses < 3 else sum_freedom(first, freedom, second, other)
 
 
 def sum_freedom(first: Floats, freedom: Floats, second: Floats, other: Floats) -> Floats:

@@ -1,0 +1,14 @@
+"""Options that several verbs have, with one name and one help each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE")
+]
+AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept other counts than the official.")]
+Root = Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")]
