@@ -43,6 +43,11 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def docstring(name: str, heading: str) -> str:
+    """Signature and docstring of a function, under the name by which users reach it."""
+    return f"::: {name}\n    options:\n      heading: '{heading}'\n"
+
+
 def table_page() -> str:
     """All losses by family."""
     intro = (
@@ -51,14 +56,14 @@ def table_page() -> str:
     parts = ["# Losses\n", f"{intro}\n"]
     for family in FAMILIES:
         rows = [
-            [f"[{e.name}]({e.name}.md)", e.summary, e.geometry, e.input, ", ".join(needs(e)) or "-", year(e.paper)]
+            [f"[{e.name}]({e.name}.md)", e.summary, ", ".join(needs(e)) or "-", year(e.paper)]
             for e in losses
             if e.family == family
         ]
         if rows:
             parts += [
                 f"## {family.capitalize()}\n",
-                table(["name", "what it does", "geometry", "input", "needs", "year"], rows),
+                table(["name", "what it does", "needs", "year"], rows),
             ]
     return "\n".join(parts)
 
@@ -85,7 +90,10 @@ def loss_page(entry: LossEntry) -> str:
         ["time, memory", f"{entry.cost.time}; {entry.cost.memory}"],
     ]
     parts = [f"# {entry.name}\n", f"{entry.summary}\n", table(["what", "value"], facts), "## Formula and options\n"]
-    parts += [f"::: {module}.{entry.function.__name__}\n", "## Forms and their forces\n"]
+    parts += [
+        docstring(f"{module}.{entry.function.__name__}", f"similis.losses.{entry.name}"),
+        "## Forms and their forces\n",
+    ]
     parts.append("Arrows show minus the gradient at a batch of three classes on the circle.\n")
     for form, chosen in entry.forms.items():
         parts.append(f"### {form}\n\n`{options(chosen) or 'defaults'}`\n")
@@ -128,5 +136,5 @@ def miners_page() -> str:
         ]
         for m in miners
     ]
-    blocks = [f"::: {m.function.__module__}.{m.function.__name__}\n" for m in miners]
+    blocks = [docstring(f"{m.function.__module__}.{m.function.__name__}", f'similis.miner("{m.name}")') for m in miners]
     return "\n".join(["# Miners\n", intro, table(["name", "returns", "what it picks", "year"], rows), *blocks])
