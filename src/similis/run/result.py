@@ -58,7 +58,10 @@ class RunResult:
         return self.tensors("scores") if self.test else {}
 
     def embeddings(self) -> dict[str, Tensor]:
-        """Vectors of the test images, with ``labels`` and ``ids``; empty if the split stayed closed."""
+        """Vectors of the test images, with ``labels`` and ``ids``; empty if the split stayed closed.
+
+        Paths and class names of the images are in ``embeddings.csv`` beside them.
+        """
         return self.tensors("embeddings") if self.test else {}
 
     def tensors(self, name: str) -> dict[str, Tensor]:
