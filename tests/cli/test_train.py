@@ -84,7 +84,10 @@ def test_all_classes_train_and_nothing_is_tested(photos, tmp_path, capsys):
     assert not any(words in out for words in ("test R@1", "validation R@1", "untrained", "Training helped"))
     result = json.loads((run_folder(tmp_path) / "result.json").read_text())
     assert (result["test"], result["before"], result["epochs"]) == ({}, [], 1)
-    assert result["trained_on"] == "training classes"
+    assert result["trained_on"] == "all classes"
+    assert re.search(r"images +train 32, test 0 ", out)
+    assert ended(["verify", str(run_folder(tmp_path)), str(tmp_path / photos)]) == 2
+    assert "has trained on every class" in capsys.readouterr().err
 
 
 def test_all_classes_train_also_where_the_data_state_test_classes(tmp_path, capsys):

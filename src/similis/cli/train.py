@@ -192,7 +192,7 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("pooling", m.pooled_by),
         ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
         ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
-        ("images", ", ".join(f"{part} {facts['images'][part]}" for part in ("train", "validation", "test"))),
+        ("images", image_words(result)),
         ("batch", batch_words(result.spec)),
         ("protocol", result.spec.data.protocol),
         ("selected on", result.selected_on),
@@ -207,6 +207,14 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         return stated
     stated.append(("test MAP@R", percent(result.test["map@r"])))
     return stated + [before_line(row) for row in result.before]
+
+
+def image_words(result: RunResult) -> str:
+    """How many images each part has; validation images train where nothing was chosen by them."""
+    counts = {part: result.facts["images"][part] for part in ("train", "validation", "test")}
+    if result.spec.training.select == "last":
+        counts["train"] += counts.pop("validation")
+    return ", ".join(f"{part} {count}" for part, count in counts.items())
 
 
 def before_line(row: Mapping[str, Any]) -> tuple[str, str]:

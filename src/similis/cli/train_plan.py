@@ -36,12 +36,13 @@ def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[st
         shown = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
         lines.append(("left out", f"{len(empty)} folders without images: {shown}"))
     if few_choose(spec, source):
-        words = "add classes, or fix it with --epochs N --set training.select=last"
+        words = "add classes, or fix the number with --epochs N --set training.select=last"
         lines.append(("note", f"the validation images are too few to choose the number of epochs well; {words}"))
     if not learns_from_images(spec) or not t.epochs:
         return lines
     pixels, memory = network_cost(spec)[0], step_memory(spec, t.batch_size) / GIB
-    there = f"{count_cores()} cores, {total_memory(machine.chosen)} GB of {machine.chosen.type} memory"
+    where = "" if machine.chosen.type == "cpu" else f" on {machine.chosen}"
+    there = f"{count_cores()} cores, {total_memory(machine.chosen)} GB of memory{where}"
     seconds = estimate_seconds(spec, source.split, time_images(spec, machine, source), loaders=machine.workers)
     return [
         *lines,

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from similis.data.examples import ImageData
+from similis.data.loader import Loader
 from similis.data.splits import Split
+from similis.data.transforms import policy_of
 from similis.model.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.parts import Source, build_loader, build_model
@@ -28,7 +31,7 @@ class ImageSeconds(NamedTuple):
 
     Attributes:
         load: to read and augment it the first time.
-        reload: to augment it again.
+        reload: to augment it again, and to read it again where the cache does not hold all images.
         step: of the forward and backward pass.
         embed: of the forward pass.
         untouched: of the forward passes of all untouched networks.
@@ -87,12 +90,19 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
     untouched = sum(time_embedding(each, interpolate(images, pixels_of(each))) for each in networks)
     return ImageSeconds(
         load=first / count,
-        reload=again / count,
+        reload=(again + (1 - cached_share(loader, spec, source)) * max(0.0, first - again)) / count,
         step=stepped / count,
         embed=embedded / count,
         untouched=untouched / count,
         untouched_loads=len(networks),
     )
+
+
+def cached_share(loader: Loader, spec: RunSpec, source: Source) -> float:
+    """The share of the training images that the cache can hold, judged by those of the trial."""
+    caches = loader.data.caches if isinstance(loader.data, ImageData) else {}
+    cache = caches.get(policy_of(spec.training.policy).keep)
+    return min(1.0, cache.capacity / len(source.split.train)) if cache else 0.0
 
 
 def time_embedding(model: Embedder, images: Tensor) -> float:
