@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from similis.values import SimilisError, UserError
 
@@ -50,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SimilisError as error:
         typer.echo(f"similis: {error}", err=True)
         raise SystemExit(2 if isinstance(error, UserError) else 1) from None
+    except OSError as error:  # a place that cannot be read or written is no fault of the program
+        where = f"{str(error.filename)!r} cannot be used ({error.strerror})" if error.filename else str(error)
+        typer.echo(f"similis: {where}; check the path, its permissions and the space on its disk", err=True)
+        raise SystemExit(1) from None
 
 
 def app(first: str | None = None) -> typer.Typer:
@@ -72,14 +78,29 @@ def attach(parent: typer.Typer, top: str) -> None:
     below = {words.partition(" ")[2]: place for words, place in VERBS.items() if words.startswith(f"{top} ")}
     own = VERBS.get(top)
     if not below:
-        parent.command(top)(function_at(VERBS[top]))
+        parent.command(top, cls=Verb)(function_at(VERBS[top]))
         return
     group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None)
     if own is not None:
         group.callback(invoke_without_command=True)(function_at(own))
     for word, place in below.items():
-        group.command(word)(function_at(place))
+        group.command(word, cls=Verb)(function_at(place))
     parent.add_typer(group, name=top)
+
+
+class Verb(typer.core.TyperCommand):
+    """A verb whose errors about a value repeat the value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the parent, with the word behind the option at the end of its error."""
+        words = " ".join(args).replace("=", " ").split()
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            names = error.param.opts if error.param is not None else []
+            given = [word for name, word in pairwise(words) if name in names]
+            error.message += f"; {given[-1]!r} given" if given and repr(given[-1]) not in error.message else ""
+            raise
 
 
 def function_at(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - any verb's signature

@@ -21,7 +21,7 @@ def compare(
     source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
     loss: Annotated[str, typer.Option(help="NAME, or FILE.py:NAME, with options as NAME:option=value,option=value.")],
     against: Annotated[str, typer.Option(help="The baseline, written likewise.")],
-    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]")] = None,
+    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]", min=0)] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Search nothing: compare presets with the options given.")
     ] = False,
@@ -41,7 +41,7 @@ def compare(
     folder: Annotated[Path, typer.Option(help="Folder of all comparisons; they share their runs.")] = Path(
         "comparisons"
     ),
-    workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
     root: Root = None,
     device: Device = "auto",
 ) -> None:

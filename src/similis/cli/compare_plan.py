@@ -66,7 +66,8 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     name, _, options = (rest if mark else word).partition(":")
     loss = f"{place}{MARK}{name}" if mark else name
     entry = losses.get(loss)
-    given = parse_settings([each for each in options.split(",") if each])
+    form = f"the options of a loss are name=value, as in {entry.name}:lr=0.001,fixed=true"
+    given = parse_settings([each for each in options.split(",") if each], form)
     for key in given:
         if key not in entry.options and key not in FIELDS:
             raise UserError(unknown(f"option of {entry.name}", key, [*entry.options, *FIELDS]))

@@ -57,7 +57,7 @@ def check(
     source: Source,
     root: Root = None,
     allow_counts: AllowCounts = False,
-    smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.")] = 2,
+    smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
 ) -> None:
     """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors."""
@@ -108,7 +108,10 @@ def words(
     from similis.cli.screen import console
     from similis.data.open_data import open_data
     from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
+    from similis.values import UserError
 
+    if Path(out).suffix != ".safetensors":
+        raise UserError(f"the file is {out!r}; give a name that ends in .safetensors")
     names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))
     made = similarity_of_names(names, sentence_encoder(encoder), source=Path(encoder).name, template=template)
     console().print(f"{out}: {len(names)} classes, sha256 {save_similarity(made, out)}", markup=False)

@@ -11,7 +11,7 @@ from similis.cli.options import Device
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
-Workers = Annotated[int, typer.Option(help="Processes that work side by side.")]
+Workers = Annotated[int, typer.Option(help="Processes that work side by side.", min=1)]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 
 
@@ -43,7 +43,7 @@ def run(
     file: PlanFile,
     folder: Annotated[Path | None, typer.Option(help="Where to keep it; tournaments/NAME if not given.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]")
+        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]", min=1)
     ] = None,
     only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
     root: Root = None,

@@ -81,8 +81,15 @@ def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSp
     return parse_spec(replace_values(spec.model_dump(mode="json"), changes))
 
 
-def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+SETTING = "--set takes key.path=value, as in training.lr=0.001"
+
+
+def parse_settings(words: Sequence[str], form: str = SETTING) -> dict[str, Any]:
     """``key.path=value`` words as dotted keys; values are read as YAML.
+
+    Args:
+        words: as given.
+        form: what they should look like, for the error.
 
     Example:
         >>> parse_settings(("training.lr=1e-3", "model.weights=null", "objective.nested_sizes=[8, 16]"))
@@ -92,11 +99,11 @@ def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or not key.strip():
-            raise UserError(f"--set takes key.path=value; given {word!r}, for example --set training.lr=0.001")
+            raise UserError(f"{word!r} given; {form}")
         try:
             found[key.strip()] = parse_number(yaml.safe_load(value))
         except yaml.YAMLError:
-            raise UserError(f"the value of --set {word!r} is not YAML; put it in quotes") from None
+            raise UserError(f"the value of {word!r} is not YAML; {form}, or put it in quotes") from None
     return found
 
 
@@ -119,7 +126,11 @@ def move_loss_options(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(objective, dict):
         return dict(values)
     known = losses.get(objective.get("loss", ObjectiveSpec().loss)).options
-    short = {key: objective[key] for key in objective if key not in ObjectiveSpec.model_fields and key in known}
+    short = {key: objective[key] for key in objective if key not in ObjectiveSpec.model_fields}
+    for key in short:
+        if key not in known:
+            every = [f"objective.{each}" for each in (*ObjectiveSpec.model_fields, *known)]
+            raise UserError(unknown("key", f"objective.{key}", every))
     if not short:
         return dict(values)
     rest = {key: value for key, value in objective.items() if key not in short}

@@ -19,7 +19,7 @@ def verify(
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
 ) -> None:
     """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""

@@ -134,6 +134,7 @@ class ItemData:
     items: Sequence[Any]
     preprocessing: Preprocessing
     forkable: bool = True
+    names: Sequence[str] = ()  # of the items, for errors
 
     @property
     def labels(self) -> Tensor:
@@ -147,7 +148,11 @@ class ItemData:
     def read_image(self, row: int, keep: float) -> Pixels:
         """An item, decoded and resized."""
         wish = self.preprocessing
-        return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
+        try:
+            return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
+        except DataError as error:
+            name = self.names[row] if self.names else f"item {row}"
+            raise DataError(f"{name}: {error}; give another image") from error
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from similis.labels import encode_labels
 from similis.values import Batch, DataError, Embedded, UserError
 
 
@@ -49,6 +51,22 @@ def embed(
     if bool((order[1:] > order[:-1]).all()):
         return Embedded(vectors, labels, ids)
     return Embedded(vectors[order], labels[order], rising)
+
+
+def as_embedded(given: Any, labels: Any = None) -> Embedded:
+    """An embedding whose labels are a tensor: one as it is, or vectors (N, D) with labels of any hashable kind.
+
+    Example:
+        >>> as_embedded(torch.eye(3), ["cat", "dog", "cat"]).labels.tolist()
+        [0, 1, 0]
+    """
+    if isinstance(given, Embedded) == (labels is not None):
+        raise UserError("give an Embedded(vectors, labels, ids), or a tensor of vectors (N, D) and their labels")
+    vectors, labels, ids = given if labels is None else (given, labels, None)
+    if not isinstance(vectors, Tensor):
+        raise UserError(f"vectors are {type(vectors).__name__}; give a tensor (N, D): torch.as_tensor(vectors)")
+    ids = torch.arange(len(vectors)) if ids is None else encode_labels(ids)
+    return Embedded(vectors, encode_labels(labels), ids)
 
 
 def _forward(
