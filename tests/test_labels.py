@@ -18,7 +18,6 @@ from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.values import Embedded, UserError
 from tests.objective.test_context import Second
 
-pytestmark = pytest.mark.quick
 Kind = enum.Enum("Kind", "CAT DOG EMU")
 NUMBERS = torch.tensor([2, 0, 1, 1, 0, 2])
 KINDS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import logging
+import math
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -265,7 +266,8 @@ def find_nearest(name: object, known: Iterable[str]) -> str | None:
     own = str(name).rpartition(".")[2].lower().replace("-", "_")
     last = {each.rpartition(".")[2].lower(): each for each in known}
     initials = "".join(word[:1] for word in own.split("_"))
-    begun = [each for each in last if len(own) > 2 and each.startswith(own)]
+    begins = {each: max(3, math.ceil(0.6 * min(len(own), len(each)))) for each in last}  # letters that must agree
+    begun = [each for each, letters in begins.items() if each[:letters] == own[:letters]]
     short = [initials] if len(initials) > 1 and initials in last else []
     near = short or difflib.get_close_matches(own, last, n=1, cutoff=0.6) or begun
     return last[near[0]] if near else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def evaluate(
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Measure models on the same images: an untouched network by its name, or what you have trained."""
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
@@ -47,9 +48,12 @@ def evaluate(
         for name in model
         for pixels in (sizes[:1] if is_folder(name) else sizes)
     ]
-    table = [model_row(each, evaluate_model(each, opened, rows)) for each in models]
+    found = [evaluate_model(each, opened, rows) for each in models]
+    table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
     heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
+    named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]
+    return {"data": opened.name, "measured": words, "models": [a | b for a, b in zip(named, found, strict=True)]}
 
 
 def is_folder(name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import Device, Root
 
 
@@ -20,7 +21,7 @@ def search(
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
     from similis.data.open_data import open_data
@@ -50,3 +51,4 @@ def search(
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
     write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
     console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)
+    return {"query": query, "images": len(data), "hits": near, "sheet": sheet}

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from similis.data.samplers.mined import GROUP
+from similis.objective.loss_options import check_settings
 from similis.registry import losses, unknown
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
@@ -116,22 +117,23 @@ def parse_number(value: Any) -> Any:
 
 
 def move_loss_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of ``objective`` that are options of its loss, moved to ``objective.options``.
+    """Keys of ``objective`` that are options of its loss, moved to ``objective.options``; wrong ones raise.
 
     Example:
         >>> move_loss_options({"objective": {"loss": "triplet", "margin": 0.2}})
         {'objective': {'loss': 'triplet', 'options': {'margin': 0.2}}}
     """
     objective = values.get("objective")
-    if not isinstance(objective, dict):
+    if not isinstance(objective, dict) or not isinstance(objective.get("options", {}), dict):
         return dict(values)
-    known = losses.get(objective.get("loss", ObjectiveSpec().loss)).options
-    short = {key: objective[key] for key in objective if key not in ObjectiveSpec.model_fields}
+    name = objective.get("loss", ObjectiveSpec().loss)
+    fields, known = ObjectiveSpec.model_fields, losses.get(name).options
+    rest = {key: value for key, value in objective.items() if key in fields}
+    short = {key: value for key, value in objective.items() if key not in fields}
     for key in short:
         if key not in known:
-            every = [f"objective.{each}" for each in (*ObjectiveSpec.model_fields, *known)]
-            raise UserError(unknown("key", f"objective.{key}", every))
-    if not short:
-        return dict(values)
-    rest = {key: value for key, value in objective.items() if key not in short}
-    return {**values, "objective": {**rest, "options": {**rest.get("options", {}), **short}}}
+            raise UserError(unknown("key", f"objective.{key}", [f"objective.{each}" for each in (*fields, *known)]))
+    options = {**rest.get("options", {}), **short}
+    preset, miner = (rest[key] if isinstance(rest.get(key), str) else None for key in ("preset", "miner"))
+    check_settings(name, options, preset=preset, miner=miner)  # before a network is built or its weights are fetched
+    return {**values, "objective": {**rest, "options": options}} if short else dict(values)
