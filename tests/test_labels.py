@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import similis
+from similis.data.examples import FeatureData
 from similis.data.samplers.balanced import balanced
 from similis.data.samplers.hierarchical import hierarchical
 from similis.data.samplers.mined import mined
@@ -15,7 +16,7 @@ from similis.objective.wrappers.combined import Combined, regulariser
 from similis.objective.wrappers.memory import WithMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
-from similis.values import Embedded, UserError
+from similis.values import Batch, Embedded, UserError
 from tests.objective.test_context import Second
 
 Kind = enum.Enum("Kind", "CAT DOG EMU")
@@ -82,6 +83,17 @@ def test_samplers_give_the_batches_of_integers():
     near = torch.arange(32).roll(8)[:, None]
     assert torch.equal(mined(names, positives=None, negatives=near, **given),
                        mined(labels, positives=None, negatives=near, **given))  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [6, None])
+def test_an_embedding_numbers_the_labels_of_all_batches_alike(count):
+    words = KINDS["strings"]
+    batches = [
+        Batch(X[start : start + 2], words[start : start + 2], torch.arange(start, start + 2)) for start in (0, 2, 4)
+    ]
+    found = similis.embed(torch.nn.Identity(), batches, count=count)
+    assert found.labels.tolist() == encode_labels(words).tolist()
+    assert FeatureData(X, words).labels.tolist() == found.labels.tolist()
 
 
 def test_words_that_hold_for_one_call_only_are_no_labels_of_a_memory_of_ranks_or_of_proxies():

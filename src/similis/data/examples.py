@@ -17,6 +17,7 @@ from similis.data.items import open_item
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
+from similis.labels import encode_labels
 from similis.values import DataError, Preprocessing, UserError
 
 
@@ -115,6 +116,7 @@ class FeatureData:
     forkable: bool = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", encode_labels(self.labels))
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.labels):
             raise UserError(f"want vectors (N, F) and labels (N,); given {self.vectors.shape}, {self.labels.shape}")
 

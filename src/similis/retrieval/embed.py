@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from similis.labels import encode_labels
+from similis.labels import encode_labels, is_integers, list_labels
 from similis.values import Batch, DataError, Embedded, UserError
 
 
@@ -27,7 +27,8 @@ def embed(
 
     Args:
         model: images (B, ...) -> vectors (B, D).
-        batches: images, labels, ids; each id once.
+        batches: images, labels, ids; each id once. Labels other than integers are numbered in the order in which they
+            first come.
         count: number of images, if known: the result is allocated once and filled, and a missing image is an
             error. None collects the batches and joins them, which needs twice the memory for a moment.
         device: where the model lives; None leaves the images where they are.
@@ -73,8 +74,10 @@ def _forward(
     model: Callable[[Tensor], Tensor], batches: Iterable[Batch], device: torch.device | str | None
 ) -> Iterator[Embedded]:
     """One forward for each batch; vectors as the model gives them."""
+    known: dict[Hashable, int] = {}
     with _evaluation_mode(model):
-        for images, labels, ids in batches:
+        for images, given, ids in batches:
+            labels = _number_labels(given, known)
             with torch.inference_mode():
                 vectors = model(images if device is None else images.to(device, non_blocking=True))
             if vectors.ndim != 2 or not len(vectors) == len(labels) == len(ids):
@@ -83,6 +86,18 @@ def _forward(
                     "one vector, one label and one id for each image are needed"
                 )
             yield Embedded(vectors, labels, ids)
+
+
+def _number_labels(labels: Any, known: dict[Hashable, int]) -> Tensor:
+    """Labels of a batch as a tensor; values other than integers get numbers that ``known`` keeps for later batches."""
+    if isinstance(labels, Tensor):
+        return labels
+    values = list_labels(labels)
+    if is_integers(values):
+        return encode_labels(values)
+    for value in values:
+        known.setdefault(value, len(known))
+    return encode_labels(values, known)
 
 
 def _fill(parts: Iterable[Embedded], count: int) -> Embedded:
