@@ -85,7 +85,7 @@ def is_list_of_floats(kind: Any) -> bool:
     """Whether an Arrow type is that of vectors."""
     types = import_extra("pyarrow").types
     lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return lists and types.is_floating(kind.value_type)
+    return bool(lists and types.is_floating(kind.value_type))
 
 
 def check_complete(values: Sequence[Any], name: str, where: str) -> None:
