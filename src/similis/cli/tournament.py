@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from similis.cli.options import Device
+
+if TYPE_CHECKING:
+    from similis.study.plan.schema import Plan
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
@@ -34,8 +37,26 @@ def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
     ]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
     show_table("cost, at most", ("what", "how much"), describe_cost(plan_cost(read, data_root=root), workers))
+    show_table("power, for these test classes", POWER_HEADS, describe_power(read))
     if read.terms.data.protocol == "default":
         console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
+
+
+POWER_HEADS = ("R@1 of a repetition varies by", "repetitions for 1 point", "for 2 points", "for 5 points")
+
+
+def describe_power(plan: Plan) -> list[tuple[str, ...]]:
+    """Repetitions that find a difference with 80 % power, by how much tuning and seeds vary."""
+    from similis.study.statistics.power import MOST_REPETITIONS, planned_repetitions
+
+    losses = len(plan.contestants)
+    pairs = losses - 1 if plan.against else losses * (losses - 1) // 2
+    rows = []
+    for deviation in (0.5, 1.0, 2.0, 4.0):
+        needed = [planned_repetitions(points, deviation, losses=losses, pairs=max(pairs, 1)) for points in (1, 2, 5)]
+        cells = (f"more than {MOST_REPETITIONS}" if each is None else str(each) for each in needed)
+        rows.append((f"{deviation:g} points", *cells))
+    return rows
 
 
 def run(
