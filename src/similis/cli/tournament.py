@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Device
+
+if TYPE_CHECKING:
+    from similis.study.plan.schema import Plan
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
@@ -36,13 +39,32 @@ def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> Result:
         for each in read.contestants
     ]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
-    cost = plan_cost(read, data_root=root)
+    cost, power = plan_cost(read, data_root=root), describe_power(read)
     show_table("cost, at most", ("what", "how much"), describe_cost(cost, workers))
+    show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
         console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
     names = ("name", "loss", "start", "searched")
     contestants = [dict(zip(names, row, strict=True)) for row in rows]
-    return {"name": read.name, "contestants": contestants, "cost": asdict(cost), "seconds": cost.seconds / workers}
+    seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
+    return {"name": read.name, "contestants": contestants, "cost": asdict(cost), "seconds": seconds, "power": needed}
+
+
+POWER_HEADS = ("R@1 of a repetition varies by", "repetitions for 1 point", "for 2 points", "for 5 points")
+
+
+def describe_power(plan: Plan) -> list[tuple[str, ...]]:
+    """Repetitions that find a difference with 80 % power, by how much tuning and seeds vary."""
+    from similis.study.statistics.power import MOST_REPETITIONS, planned_repetitions
+
+    losses = len(plan.contestants)
+    pairs = losses - 1 if plan.against else losses * (losses - 1) // 2
+    rows = []
+    for deviation in (0.5, 1.0, 2.0, 4.0):
+        needed = [planned_repetitions(points, deviation, losses=losses, pairs=max(pairs, 1)) for points in (1, 2, 5)]
+        cells = (f"more than {MOST_REPETITIONS}" if each is None else str(each) for each in needed)
+        rows.append((f"{deviation:g} points", *cells))
+    return rows
 
 
 def run(
