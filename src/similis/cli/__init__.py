@@ -89,7 +89,8 @@ def attach(parent: typer.Typer, top: str) -> None:
         parent.command(top, cls=Verb)(with_json(function_at(VERBS[top])))
         return
     about = function_at(next(iter(below.values()))).__globals__["__doc__"].partition(": ")[2]
-    group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None, help=about[:1].upper() + about[1:])
+    words = function_at(own).__doc__ if own is not None else about[:1].upper() + about[1:]
+    group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None, help=words)
     if own is not None:
         group.callback(invoke_without_command=True)(with_json(function_at(own)))
     for word, place in below.items():
