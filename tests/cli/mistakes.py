@@ -39,6 +39,7 @@ SOURCES = [
     M("train nowhere", "'nowhere'", "known data set: cars196", "give a folder of class folders"),
     M("train photoz", "'photoz'", "did you mean 'photos'?", "give a folder of class folders"),
     M("train ./photoz", "'./photoz'", "did you mean 'photos'?", "Check the path", 1),
+    M("train photos.tar", "'photos.tar'", "did you mean 'photos'?", "Check the path", 1),
     M("train nowhere/at/all", "'nowhere/at/all'", "folder or file", "check the path", 1),
     M("train cub", "'cub'", "did you mean 'cub200_2011'?", "give a folder"),
     M("train empty", "'empty' holds no image", ".jpeg, .jpg", "put images there", 1),

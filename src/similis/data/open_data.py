@@ -86,8 +86,9 @@ def absent_source(source: str) -> SimilisError:
     path, names = Path(source), [entry.name for entry in known]
     is_path = "/" in source or bool(path.suffix)
     beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = find_nearest(path.name, beside)
-    found = str(path.with_name(near)) if near else None if is_path else find_nearest(source, names)
+    words = {name.replace(".", " "): name for name in beside}  # an ending is no last word of a dotted key
+    near = find_nearest(path.name.replace(".", " "), words)
+    found = str(path.with_name(words[near])) if near else None if is_path else find_nearest(source, names)
     hint = f"; did you mean {found!r}?" if found else ""
     what = f"there is no folder or file {source!r}{hint}"
     if is_path:
