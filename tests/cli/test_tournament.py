@@ -23,6 +23,7 @@ def file(tmp_path):
 def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
     assert ended("plan", str(file)) == 0
     out = capsys.readouterr().out
+    assert "R@1 of a repetition varies by" in " ".join(out.split())
     assert "openings of the test split" in out
     assert "loss_multiplier, margin_cos, scale" in " ".join(out.split()) or "margin_cos" in out
     assert list(tmp_path.iterdir()) == [file]

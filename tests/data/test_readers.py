@@ -1,10 +1,12 @@
 """Readers: one set of images, opened from every layout, is one manifest."""
 
 import csv
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -178,3 +180,30 @@ def test_pack_overwrites_nothing(folder, tmp_path):
         pack(manifest, str(tmp_path / "x.lance"))
     with pytest.raises(UserError, match=r"\.lance"):
         pack(manifest, str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("kind", ["fixed", "list", "large", "double"])
+def test_vectors_stay_arrow_until_they_are_a_tensor(tmp_path, kind):
+    rows, size = 400, 256
+    values = np.random.default_rng(0).standard_normal((rows, size)).astype(np.float32)
+    flat = pa.array(values.ravel(), pa.float64() if kind == "double" else pa.float32())
+    steps = np.arange(0, rows * size + 1, size)
+    column = {
+        "fixed": lambda: pa.FixedSizeListArray.from_arrays(flat, size),
+        "large": lambda: pa.LargeListArray.from_arrays(pa.array(steps, pa.int64()), flat),
+    }.get(kind, lambda: pa.ListArray.from_arrays(pa.array(steps, pa.int32()), flat))()
+    place = tmp_path / "v.parquet"
+    pq.write_table(pa.table({"vector": column, "label": [row % 7 for row in range(rows)]}), place)
+    tracemalloc.start()
+    manifest = open_data(str(place))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(manifest.vectors.numpy(), values)
+    assert peak < rows * size * 16  # a list of Python floats takes twice as much
+
+
+def test_a_missing_vector_is_named(tmp_path):
+    vectors = pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"vector": vectors, "label": [0, 1, 0]}), tmp_path / "v.parquet")
+    with pytest.raises(DataError, match="1 rows have no vector, the first is row 1"):
+        open_data(str(tmp_path / "v.parquet"))

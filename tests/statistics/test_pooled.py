@@ -19,11 +19,11 @@ def test_two_units_can_give_opposite_verdicts():
     claim = pooled_claim(mixed, "repetitions")
     assert (claim.named.unit, claim.named.verdict) == ("repetitions", "better")
     assert (claim.other.unit, claim.other.verdict) == ("losses", "undecided")
-    assert claim.sentence.startswith(
+    assert claim.describe("A against B").startswith(
         "A against B: over 5 repetitions better (+2.00 points, 95 % interval +1.90 to +2.10"
     )
-    assert "; over 6 losses undecided (+2.00 points" in claim.sentence
-    assert claim.sentence.endswith("; the units disagree, so there is no general claim.")
+    assert "; over 6 losses undecided (+2.00 points" in claim.describe("A against B")
+    assert claim.describe("A against B").endswith("; the units disagree, so there is no general claim.")
     turned = pooled_claim(mixed, "losses")
     assert (turned.named, turned.other) == (claim.other, claim.named)
 
@@ -40,7 +40,7 @@ def test_units_that_agree_make_a_claim(sign, verdict):
     claim = pooled_claim(table(losses, [0.1, -0.1, 0.02]), "losses")
     assert claim.agrees
     assert claim.named.verdict == claim.other.verdict == verdict
-    assert "general claim" not in claim.sentence
+    assert "general claim" not in claim.describe("A against B")
 
 
 def test_the_numbers_are_those_of_a_t_test():

@@ -6,7 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from similis.study.statistics.power import MOST_REPETITIONS, future_variances, pair_design, required_sample
+from similis.study.statistics.power import (
+    MOST_REPETITIONS,
+    future_variances,
+    pair_design,
+    planned_repetitions,
+    required_sample,
+)
 from similis.study.statistics.significance import TARGETS, judge
 from similis.study.statistics.variance_components import Scores, variance_components
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
@@ -114,3 +120,20 @@ def test_no_sentence_is_nonsense(target, difference, losses, spread):
     assert 3 <= sample.repetitions <= MOST_REPETITIONS
     assert sample.classes is None or sample.classes > found.class_number
     assert ("of this size would" in text) == (sample.classes is None and sample.repetitions <= found.repetitions)
+
+
+def test_the_number_named_before_a_tournament_is_the_one_named_after_it():
+    losses = WORLD.losses
+    found = [pilot(WORLD, 40, seed) for seed in range(6)]
+    deviation = 100 * np.sqrt(np.median([each.stable[-1] for each in found]))
+    after = [required_sample(each, losses - 2, losses - 1, HERE, difference=0.02).repetitions for each in found]
+    before = planned_repetitions(2.0, deviation, losses=losses, pairs=losses * (losses - 1) // 2)
+    assert before == pytest.approx(np.median(after), rel=0.2)
+
+
+def test_more_repetitions_are_planned_for_less_and_for_more_pairs():
+    needed = [planned_repetitions(points, 1.0, losses=10, pairs=45) for points in (5, 2, 1)]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[2]
+    assert planned_repetitions(2.0, 1.0, losses=10, pairs=9) < needed[1]
+    assert planned_repetitions(0.1, 50.0, losses=10, pairs=45) is None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.json_output import INTERRUPTED, Result
 from similis.cli.options import AllowCounts, Device, Root, Settings
 from similis.values import UserError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from similis.run.spec import RunSpec
 
 LARGE_GAP = 0.1  # of R@1, between validation and test
-INTERRUPTED = 130  # what shells give for Ctrl-C
 
 
 def train(
@@ -49,8 +49,10 @@ def train(
     all_classes: Annotated[
         bool, typer.Option("--all-classes", help="Train on every class, for production: nothing is left to test.")
     ] = False,
-    loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]")] = None,
-    cache_gb: Annotated[float | None, typer.Option(help="Memory for decoded images. [what fits, at most 2]")] = None,
+    loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]", min=0)] = None,
+    cache_gb: Annotated[
+        float | None, typer.Option(help="Memory for decoded images. [what fits, at most 2]", min=0)
+    ] = None,
     root: Root = None,
     verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
@@ -66,7 +68,7 @@ def train(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of each worker.")] = 0.0,
-) -> None:
+) -> Result:
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
@@ -112,6 +114,7 @@ def train(
     report(result)
     if pictures:
         draw(result, machine)
+    return {"folder": result.folder, **result.to_json()}
 
 
 def prepare(

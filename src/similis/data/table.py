@@ -26,7 +26,7 @@ ROLES = ("query", "gallery", "both")
 Columns = Mapping[str, Sequence[Any]]
 
 
-def standardise_columns(columns: Columns, where: str) -> dict[str, list[Any]]:
+def standardise_columns(columns: Columns, where: str) -> dict[str, Any]:
     """Columns under the manifest's names, with labels 0-based and contiguous.
 
     Labels follow the order of the class ids (as numbers where they are numbers, as text otherwise).
@@ -39,7 +39,7 @@ def standardise_columns(columns: Columns, where: str) -> dict[str, list[Any]]:
     for name, aliases in ALIASES.items():
         key = next((alias for alias in aliases if alias in columns), None)
         if key is not None:
-            found[name] = list(columns[key])
+            found[name] = columns[key] if is_arrow(columns[key]) else list(columns[key])
     if not {"path", "bytes", "vector"} & set(found):
         raise DataError(
             f"{where!r}: no column for the image; have {sorted(columns)}, want one of {ALIASES['path']}, "
@@ -69,9 +69,28 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and not math.isfinite(value))
 
 
+def missing_rows(values: Any) -> list[int]:
+    """The rows of a column that say nothing."""
+    if is_arrow(values):
+        return [int(row) for row in values.is_null().to_numpy().nonzero()[0]]
+    return [row for row, value in enumerate(values) if is_missing(value)]
+
+
+def is_arrow(values: Any) -> bool:
+    """Whether a column is still Arrow's."""
+    return hasattr(values, "combine_chunks")
+
+
+def is_list_of_floats(kind: Any) -> bool:
+    """Whether an Arrow type is that of vectors."""
+    types = import_extra("pyarrow").types
+    lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(lists and types.is_floating(kind.value_type))
+
+
 def check_complete(values: Sequence[Any], name: str, where: str) -> None:
     """Raise unless every row has a value; empty bytes are a value, of an unreadable image."""
-    missing = [row for row, value in enumerate(values) if is_missing(value)]
+    missing = missing_rows(values)
     if missing:
         raise DataError(
             f"{where!r}: {len(missing)} rows have no {name}, the first is row {missing[0]}; fill or remove them"
@@ -126,10 +145,18 @@ def to_arrow(columns: Columns) -> Any:
     for name, kind in types.items():
         if name in filled:
             try:
-                arrays[name] = pa.array(to_text(filled[name]) if kind == pa.string() else filled[name], kind)
+                arrays[name] = arrow_column(filled[name], kind)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise DataError(f"column {name!r} cannot be read as {kind}: {error}") from error
     return pa.table(arrays)
+
+
+def arrow_column(values: Any, kind: Any) -> Any:
+    """A column in the manifest's type."""
+    pa = import_extra("pyarrow")
+    if is_arrow(values):
+        return values.cast(kind)
+    return pa.array(to_text(values) if kind == pa.string() else values, kind)
 
 
 def to_text(values: Sequence[Any]) -> list[str | None]:

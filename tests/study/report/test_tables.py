@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from similis.study.report.judged_table import JudgedTable, judge_table
+from similis.study.report.record import report_record
 from similis.study.report.search_tables import group_searches, search_table, settings_table
 from similis.study.report.summary import describe_batches, describe_table, missing_tuning
 from similis.study.report.tables import held_by_table, held_table, rank_sum_table, result_table
@@ -235,3 +237,18 @@ def test_ranks_are_summed_over_the_contestants_of_all_tables():
     table = rank_sum_table([made(), made(arena="second"), made(arena="third").keep(["c", "a"])])
     assert table is not None
     assert table.rows == [["a", "3", "1.00", "0.00"], ["c", "6", "2.00", "0.00"]]
+
+
+def test_the_numbers_of_a_report_are_also_plain_values():
+    second = made(hits={"a": [5, 6] * 10, "b": [1, 2] * 10, "c": [3, 4] * 10}, arena="second")
+    found = json.loads(report_record([judge(floor("raw pixels", 4)), judge(table=second)]))["figures"]
+    first, other = found["tables"].values()
+    assert first["contestants"]["b"]["mean"] == 0.5
+    assert first["did not train"].keys() == {"b", "c"}
+    assert (first["ranking"], first["verdicts"]) == (["a"], [])
+    said = {(v["first"], v["second"], v["target"]): v for v in other["verdicts"]}
+    assert said["a", "b", "unseen classes"]["verdict"] == "better"
+    assert said["a", "b", "unseen classes"]["difference"] == pytest.approx(400 / 6)
+    assert other["standard deviations"]["a"]["tuning"] is None  # one run in each repetition
+    assert found["ranks"] == {}  # the first table has one contestant left
+    assert json.loads(report_record([judge(), judge(table=second)]))["figures"]["ranks"]["a"]["sum"] == 2

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import PurePosixPath
+from typing import Any
 
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, first_line, open_binary
-from similis.data.table import check_columns, standardise_columns
+from similis.data.table import check_columns, is_list_of_floats, standardise_columns
 from similis.values import DataError, import_extra
 
 
@@ -29,7 +30,7 @@ def read_columns(place: str) -> dict[str, list[str]]:
         with open_binary(place) as file:
             text = bytes(file.read()).decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise DataError(f"there is no table {place!r}") from error
+        raise DataError(f"there is no table {place!r}; check the path") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(
@@ -65,12 +66,17 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         with open_binary(place) as file:
             table = import_extra("pyarrow.parquet").ParquetFile(file).read()
         check_columns(table.column_names, place)
-        columns = standardise_columns(table.to_pydict(), place)
+        columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
     except FileNotFoundError as error:
-        raise DataError(f"there is no table {place!r}") from error
+        raise DataError(f"there is no table {place!r}; check the path") from error
     except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:
         raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
     name = PurePosixPath(place).stem
     if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
     return from_columns(name, columns, FolderSource(images or parent(place)))
+
+
+def readable(column: Any) -> Any:
+    """A column as a list; one of vectors as it is, because each of its numbers would become an object."""
+    return column if is_list_of_floats(column.type) else column.to_pylist()

@@ -10,6 +10,7 @@ from typing import Any
 from similis.study.plan.schema import Plan
 from similis.study.report import pictures, tables
 from similis.study.report.judged_table import JudgedTable, judge_table
+from similis.study.report.record import report_record
 from similis.study.report.search_tables import group_searches, search_table, settings_table
 from similis.study.report.summary import describe_table, missing_tuning
 from similis.study.report.verdict_tables import (
@@ -31,8 +32,8 @@ def write_report(
     out: Path | None = None,
     times: bool = True,
     verdicts: Sequence[PairVerdict] | None = None,
-) -> tuple[Path, Path]:
-    """Write ``report.md`` with ``figures/``, and ``report.html``, from the records of a tournament.
+) -> tuple[Path, Path, Path]:
+    """Write ``report.md`` with ``figures/``, ``report.html``, and their numbers as ``report.json``, from the records.
 
     Args:
         folder: the tournament's.
@@ -41,7 +42,7 @@ def write_report(
         verdicts: of the plan's question where several looks share one error rate; None: judged here, as one look.
 
     Returns:
-        The two files.
+        The three files.
     """
     plan, out = folder.plan(), out or folder.path
     records = folder.records.all("final")
@@ -72,9 +73,10 @@ def write_report(
             f"`similis tournament run plan.yaml --only {each.title} --folder again`" for each in plan.contestants
         ],
     }
-    files = out / "report.md", out / "report.html"
-    for file, style in zip(files, ("markdown", "html"), strict=True):
+    files = out / "report.md", out / "report.html", out / "report.json"
+    for file, style in zip(files[:2], ("markdown", "html"), strict=True):
         file.write_text(render(style, content), encoding="utf-8")
+    files[2].write_text(report_record(judged), encoding="utf-8")
     return files
 
 

@@ -12,7 +12,7 @@ from similis.study.plan.cost import epoch_samples
 from similis.study.plan.equal_terms import declared_differences
 from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable, own_intervals
-from similis.study.statistics.rank_sums import interquartile_mean, rank_sums
+from similis.study.statistics.rank_sums import RankSum, interquartile_mean, rank_sums
 from similis.study.statistics.variance_components import Scores
 
 METRICS = {"recall@2": "R@2 %", "recall@4": "R@4 %", "recall@8": "R@8 %", "map@r": "MAP@R %"}
@@ -68,13 +68,18 @@ def format_percent(share: float) -> str:
 
 
 def rank_sum_table(tables: Sequence[FairTable]) -> Table | None:
-    """Sums of ranks over tables, of the contestants that all of them have; None for one table or contestant."""
+    """Sums of ranks over tables; None where there are none."""
+    lines = table_ranks(tables)
+    rows = [[line.name, f"{line.total:g}", f"{line.mean:.2f}", f"{line.deviation:.2f}"] for line in lines]
+    return Table(["contestant", "sum of ranks", "mean", "standard deviation"], rows) if rows else None
+
+
+def table_ranks(tables: Sequence[FairTable]) -> list[RankSum]:
+    """Ranks over tables of the contestants that all of them have; none for one table or contestant."""
     names = [name for name in tables[0].names if all(name in table.names for table in tables)]
     if len(tables) < 2 or len(names) < 2:
-        return None
-    lines = rank_sums([{n: float(table.scores.means[table.names.index(n)]) for n in names} for table in tables])
-    rows = [[line.name, f"{line.total:g}", f"{line.mean:.2f}", f"{line.deviation:.2f}"] for line in lines]
-    return Table(["contestant", "sum of ranks", "mean", "standard deviation"], rows)
+        return []
+    return rank_sums([{n: float(table.scores.means[table.names.index(n)]) for n in names} for table in tables])
 
 
 def curve_table(table: FairTable) -> Table:

@@ -32,14 +32,6 @@ class NotTrained:
     difference: float
     low: float
 
-    @property
-    def sentence(self) -> str:
-        """Why it is listed."""
-        return (
-            f"{self.name} did not train: it lies {self.difference:+.2f} points from the floor, and the 95 % interval "
-            f"reaches down to {self.low:+.2f}."
-        )
-
 
 def did_not_train(scores: Scores, floor: Floats) -> tuple[NotTrained, ...]:
     r"""Contestants whose one-sided 95 % interval of the difference to the floor includes zero.

@@ -56,11 +56,6 @@ class PooledClaim:
         """Whether both units give the same verdict."""
         return self.named.verdict == self.other.verdict
 
-    @property
-    def sentence(self) -> str:
-        """Both verdicts about A and B."""
-        return self.describe("A against B")
-
     def describe(self, conditions: str) -> str:
         """Both verdicts about conditions in words; if they disagree, no general claim is made."""
         end = "" if self.agrees else "; the units disagree, so there is no general claim"

@@ -1,0 +1,94 @@
+"""The numbers of a report as plain values, for scripts and for pages that quote them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from similis.study.report.judged_table import JudgedTable
+from similis.study.report.tables import table_ranks
+from similis.study.statistics.fair_table import FairTable, own_intervals
+from similis.study.statistics.variance_components import Scores
+from similis.study.statistics.variance_split import Deviation, pool_splits, variance_split
+
+DIGITS = 6
+
+
+def report_record(judged: Sequence[JudgedTable]) -> str:
+    """All tables of a report in JSON: recall with its intervals, floors, verdicts, variances, sums of ranks.
+
+    Recall and intervals are shares, differences and standard deviations are points.
+    """
+    tables = {each.whole.title: table_figures(each) for each in judged}
+    figures: dict[str, Any] = {"tables": tables, "ranks": rank_figures([each.trained for each in judged])}
+    return json.dumps({"figures": round_values(figures)}, indent=1, allow_nan=False) + "\n"
+
+
+def table_figures(judged: JudgedTable) -> dict[str, Any]:
+    """One table: who took part, who trained, and what is said about them."""
+    trained = judged.trained
+    return {
+        "repetitions": len(judged.whole.repetitions),
+        "test classes": len(judged.whole.labels),
+        "contestants": recall_figures(judged.whole.scores),
+        "floors": {
+            name: recall_figures(Scores((name,), recall[None], judged.whole.scores.sizes))[name]
+            for name, recall in judged.floors.items()
+        },
+        "did not train": {name: {"floor": floor, "low": each.low} for name, (floor, each) in judged.failed.items()},
+        "ranking": judged.ranking,
+        "verdicts": [
+            {
+                "first": v.first, "second": v.second, "target": v.target, "verdict": v.verdict, "p": v.p,
+                "difference": v.difference, "low": v.low, "high": v.high, "detectable": v.detectable,
+            }
+            for v in judged.asked
+        ],
+        "standard deviations": deviation_figures(trained) if trained.scores.can_be_judged else {},
+    }  # fmt: skip
+
+
+def recall_figures(scores: Scores) -> dict[str, Any]:
+    """Contestant -> mean recall, both half widths, and the recall of every repetition."""
+    near, far = own_intervals(scores)
+    return {
+        name: {
+            "mean": float(scores.means[c]),
+            "these classes": float(near[c]),
+            "unseen classes": float(far[c]),
+            "repetitions": [float(each) for each in scores.per_repetition[c]],
+        }
+        for c, name in enumerate(scores.names)
+    }
+
+
+def deviation_figures(table: FairTable) -> dict[str, Any]:
+    """Contestant, and the median of all -> source -> standard deviation in points, its interval behind it."""
+    splits = variance_split(table.names, table.runs, table.scores.sizes)
+    sources = ("run", "tuning", "seed", "classes")
+    found = {split.name: {key: deviation_values(getattr(split, key)) for key in sources} for split in splits}
+    return {**found, "median": pool_splits(splits)}
+
+
+def deviation_values(deviation: Deviation | None) -> list[float] | None:
+    """A standard deviation and its interval; None where it cannot be told."""
+    return None if deviation is None else [deviation.value, deviation.low, deviation.high]
+
+
+def rank_figures(tables: Sequence[FairTable]) -> dict[str, Any]:
+    """Contestant -> sum, mean and standard deviation of its ranks over the tables, by the rule of the thesis."""
+    lines = table_ranks(tables)
+    return {line.name: {"sum": line.total, "mean": line.mean, "deviation": line.deviation} for line in lines}
+
+
+def round_values(value: Any) -> Any:
+    """Numbers with as many digits as every machine agrees on; what is no number becomes null."""
+    if isinstance(value, dict):
+        return {key: round_values(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [round_values(each) for each in value]
+    if isinstance(value, float):
+        return round(value, DIGITS) if math.isfinite(value) else None
+    return value
