@@ -11,8 +11,8 @@ from similis.cli import VERBS, app
 
 INTRO = """# Command line
 
-`similis VERB --help` prints the same as this page. A wrong argument ends with one sentence on standard error and exit
-code 2, damaged or missing data with exit code 1, Ctrl-C with 130. The same command again continues where it stopped.
+`similis VERB --help` prints the same as this page. Every verb takes `--json`; that, exit codes and completion are
+explained in [scripts and shells](scripting.md). The same command again continues where it stopped.
 """
 
 
