@@ -89,7 +89,7 @@ def test_docstrings_become_markdown():
     assert markdown(text) == "Half.\n\n$$\nx\n/ 2\n$$\n\nwith $x$ and `X`.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
 
-def test_the_navigation_names_pages_that_exist():
+def test_the_navigation_names_pages_that_exist_and_all_of_them():
     import yaml
 
     def files(node):
@@ -109,8 +109,11 @@ def test_the_navigation_names_pages_that_exist():
         for f in files(config["nav"])
         if f not in written and not any((root / f).exists() for root in (ROOT / "docs", ROOT))
     ] == []
-    decisions = {f"decisions/{p.name}" for p in (ROOT / "docs" / "decisions").glob("*.md")}
-    assert decisions <= set(files(config["nav"]))
+    here = ROOT / "docs"
+    pages = {
+        p.relative_to(here).as_posix() for part in (".", "decisions", "tutorials") for p in (here / part).glob("*.md")
+    }
+    assert pages - set(files(config["nav"])) == set()
 
 
 def test_examples_of_docstrings_become_code():
