@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import similis
 from similis.cli import main
+from similis.data.manifest import Manifest
 from tests.docs.blocks import ROOT, SHELL, blocks, commands, pages
 
 PAGES = [page for page in pages() if blocks(page.read_text(encoding="utf-8"))]
+SMALL = ["--backbone", "small_conv", "--weights", "none", "--size", "24", "--epochs", "1"]  # seconds, no download
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +29,23 @@ def _clean_registry(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def write_photos(data: Manifest, rows: Sequence[int]) -> None:
+    """What a reader of README has: class folders below photos/, and two files to ask about."""
+    names, paths = data.values("class_name"), data.values("path")
+    for row in rows:
+        file = Path("photos", names[row], Path(paths[row]).name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data.read_bytes(row))
+    for name, row in (("query.jpg", rows[3]), ("other.jpg", rows[0])):
+        Path(name).write_bytes(data.read_bytes(row))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_run(page):
-    """Blocks of one page share their names, as a reader would run them."""
+    """Blocks of one page share their names, as a reader would run them; trainings on photos are made small."""
     names: dict[str, object] = {"__name__": "page"}
+    if page.name == "README.md":
+        write_photos(similis.open_data("synthetic?classes=16&images=8&size=32"), range(128))
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.kind == "python":
             source = "\n" * block.line + block.text  # tracebacks show the line of the page
@@ -37,7 +53,7 @@ def test_blocks_run(page):
             continue
         for words in commands(block):
             with pytest.raises(SystemExit) as end:
-                main(words)
+                main([*words, *SMALL] if words[:2] == ["train", "photos/"] else words)
             assert end.value.code in (0, None), f"{page.name}:{block.line}: similis {' '.join(words)}"
 
 
@@ -90,15 +106,11 @@ def test_blocks_are_found_and_marked_ones_left_out():
 def test_the_readme_uses_a_model_on_real_photos(tmp_path):
     """The lines of README about the model object, on some photos of groceries and a real network."""
     grocery = similis.open_data("grocery", allow_counts=True)
-    names, paths = grocery.values("class_name"), grocery.values("path")
+    names = grocery.values("class_name")
     kinds = list(dict.fromkeys(names))[:6]
-    for kind in kinds:
-        for row in [row for row, name in enumerate(names) if name == kind][:6]:
-            file = tmp_path / "photos" / kind / Path(paths[row]).name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(grocery.read_bytes(row))
+    write_photos(grocery, [row for kind in kinds for row in [r for r, name in enumerate(names) if name == kind][:6]])
     unseen = [row for row, name in enumerate(names) if name == kinds[2]][7]
-    (tmp_path / "query.ppm").write_bytes(grocery.read_bytes(unseen))
+    Path("query.jpg").write_bytes(grocery.read_bytes(unseen))
     weights = str(Path(os.environ["SIMILIS_DATA"], "weights", "tf_efficientnet_lite0_imagenet.safetensors"))
     network = {"weights": weights, "dim": None, "image_size": 96}
     similis.train({"data": {"source": "photos/"}, "model": network, "training": {"epochs": 0}}, device="cpu")
@@ -107,7 +119,7 @@ def test_the_readme_uses_a_model_on_real_photos(tmp_path):
     exec(compile(text, "README.md", "exec", dont_inherit=True), known)
     model = known["model"]
     assert isinstance(model, similis.Model)
-    assert model.search("query.ppm", 1, copies=False)[0].label == kinds[2]
-    assert model.classify("query.ppm", k=1).label == "brand new"
+    assert model.search("query.jpg", 1, copies=False)[0].label == kinds[2]
+    assert model.classify("query.jpg", k=1).label == "brand new"
     assert (tmp_path / "why.png").exists()
     assert similis.load("my-model", device="cpu").dim == 1280

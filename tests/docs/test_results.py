@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import fine_tuning, floors, known_answers, verdict_rules
+from benchmarks import fine_tuning, first_screen, floors, known_answers, verdict_rules
 from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
@@ -21,6 +21,19 @@ def page_lines(name: str) -> list[str]:
 
 def figures(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))["figures"]
+
+
+def test_the_first_screen_shows_its_record():
+    readme, found = (ROOT / "README.md").read_text(encoding="utf-8"), figures("first-screen.json")
+    assert found["command"] == first_screen.COMMAND
+    assert f"\n{first_screen.COMMAND}\n" in readme
+    assert [row for row in first_screen.readme_rows(found) if row not in readme.splitlines()] == []
+    for number in (
+        f"{found['minutes']:.0f} minutes",
+        f"{found['pixels']} pixels",
+        f"{sum(found['images'].values()):,} photos",
+    ):
+        assert number in readme
 
 
 def test_the_page_of_photos_shows_the_floors():
