@@ -15,7 +15,6 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 BESIDE = ("results", "examples", "CHANGELOG.md", "CONTRIBUTING.md")  # what the site shows beside docs/
 MOVED = (  # a file of the repository -> the page that is generated from it
     (re.compile(r"src/similis/objective/losses/__init__\.py"), "losses/index.md"),
@@ -36,6 +35,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*<
 
 def on_config(config):
     """Write the pages of losses, miners, commands and keys, and put one line for each loss in the navigation."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # here, as MkDocs undoes what a hook changes when it is loaded
     from docs.generator.pages import write_pages
 
     write_pages(ROOT / "docs")
