@@ -112,8 +112,9 @@ def measure_image_seconds(spec: RunSpec, machine: Machine, batches: int = 3) -> 
     torch.set_num_threads(1)
     try:
         model = build_model(spec, machine).train()
-        side = spec.model.image_size or (model.preprocessing.size if model.preprocessing else 224)
-        images = torch.zeros(min(spec.training.batch_size, 32), 3, side, side)
+        look, count = model.preprocessing, min(spec.training.batch_size, 32)
+        shape = (model.backbone.features,) if look is None else (3, look.size, look.size)
+        images = torch.zeros(count, *shape)
         best = math.inf
         for _ in range(batches):
             begun = time.perf_counter()
