@@ -1,10 +1,43 @@
-"""The tests keep nothing outside their own folders."""
+"""The tests keep nothing outside their own folders; some of them make the quick tier."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from similis.data.content import VARIABLE
+
+HERE = Path(__file__).parent
+# `pytest -m quick`: one test or more of every layer, chosen by what they find for a second of time. A file of contracts
+# marks its own quick cases: the oracle of every loss in every form.
+QUICK = (
+    "cli/test_main.py", "contracts/test_losses.py", "data/test_samplers.py", "data/test_splits.py",
+    "data/test_transforms.py", "model/test_pooling.py", "objective/losses", "objective/test_context.py",
+    "objective/test_loss.py", "objective/terms/test_distances.py", "retrieval/metrics/test_ranking.py",
+    "run/test_spec.py", "study/plan/test_plan.py", "test_labels.py", "test_registry.py", "test_sphere.py",
+    "test_values.py",
+)  # fmt: skip
+
+
+def is_quick(path: Path) -> bool:
+    """Whether a file belongs to the quick tier, or a folder holds one that does."""
+    own = path.relative_to(HERE).as_posix()
+    return any(f"{own}/".startswith(f"{each}/") or f"{each}/".startswith(f"{own}/") for each in QUICK)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """The quick tier imports no other file."""
+    if config.option.markexpr == "quick" and collection_path != HERE and HERE in collection_path.parents:
+        return None if is_quick(collection_path) else True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """Mark the files of the quick tier, but for what is slow."""
+    for item in items:
+        if is_quick(item.path) and "contracts" not in item.path.parts and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture(autouse=True, scope="session")

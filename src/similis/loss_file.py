@@ -56,7 +56,7 @@ def import_file(path: Path) -> ModuleType:
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # a file of others may fail in any way
-        raise UserError(f"{path} cannot be imported: {describe_failure(error)}") from error
+        raise UserError(f"{path} cannot be imported: {describe_failure(error)}; correct the file") from error
     finally:
         sys.path.remove(str(path.parent))
     return module

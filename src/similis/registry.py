@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import logging
+import math
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
@@ -80,9 +81,9 @@ class Registry(Generic[E]):
     def get(self, name: str) -> E:
         """The entry of that name, or of ``FILE.py:FUNCTION``; an unknown name is answered with the nearest one."""
         self.fill()
-        if MARK in name:
+        if isinstance(name, str) and MARK in name:
             return self._from_file(name)
-        if name not in self._entries:
+        if not isinstance(name, str) or name not in self._entries:
             raise UserError(unknown(self.kind, name, self._entries) + self.failures)
         return self._entries[name]
 
@@ -100,7 +101,8 @@ class Registry(Generic[E]):
                     self._entries = before
                 if function not in found:
                     raise UserError(
-                        f"{path} registers no {self.kind} {function!r} (it registers: {', '.join(found) or 'none'})"
+                        f"{path} registers no {self.kind} {function!r} (it registers: {', '.join(found) or 'none'}); "
+                        f"put @register_{self.kind}(...) above the function"
                     )
                 self._from_files[key] = found[function]
             return self._from_files[key]
@@ -235,8 +237,37 @@ def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
     return register
 
 
-def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:
-    """The sentence for a name that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown {kind} {name!r}{hint} (known: {', '.join(sorted(known)) or 'none'})"
+def unknown(kind: str, name: object, known: Iterable[str], *, elsewhere: Iterable[str] = ()) -> str:
+    """The sentence for a name that does not exist, with the nearest one that does.
+
+    Args:
+        kind: what it should name.
+        name: as given.
+        known: names that would do.
+        elsewhere: names that are not listed, but suggested if none of the known ones is near.
+    """
+    known = sorted(known)
+    near = find_nearest(name, known) or find_nearest(name, elsewhere)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return f"unknown {kind} {name!r}{hint} (known: {', '.join(known) or 'none'})"
+
+
+def find_nearest(name: object, known: Iterable[str]) -> str | None:
+    """The name most like one that does not exist: by its initials, its letters or its beginning; None if none is.
+
+    Of dotted keys the last words are compared, for the rest is alike anyway.
+
+    Example:
+        >>> find_nearest("training.learning_rate", ["training.mining", "training.lr"])
+        'training.lr'
+        >>> find_nearest("nowhere", ["grocery", "cub200_2011"]), find_nearest("cub", ["grocery", "cub200_2011"])
+        (None, 'cub200_2011')
+    """
+    own = str(name).rpartition(".")[2].lower().replace("-", "_")
+    last = {each.rpartition(".")[2].lower(): each for each in known}
+    initials = "".join(word[:1] for word in own.split("_"))
+    begins = {each: max(3, math.ceil(0.6 * min(len(own), len(each)))) for each in last}  # letters that must agree
+    begun = [each for each, letters in begins.items() if each[:letters] == own[:letters]]
+    short = [initials] if len(initials) > 1 and initials in last else []
+    near = short or difflib.get_close_matches(own, last, n=1, cutoff=0.6) or begun
+    return last[near[0]] if near else None

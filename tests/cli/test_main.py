@@ -63,6 +63,8 @@ def test_help_names_every_verb(capsys):
     assert ended(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(words.split()[0] in out for words in VERBS)
+    assert "List the losses by family" in out
+    assert "A fair comparison from a plan file." in out  # a group without a verb of its own says what it is for
 
 
 def test_version(capsys):

@@ -190,8 +190,10 @@ def test_one_photo_of_each_class_is_one_sentence(tmp_path, capsys):
 
 def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
     assert move_loss_options({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
-    assert move_loss_options({"objective": {"miner": "batch_hard"}}) == {"objective": {"miner": "batch_hard"}}
-    assert move_loss_options({"objective": {"margn": 1}}) == {"objective": {"margn": 1}}
+    mined = {"objective": {"loss": "triplet", "miner": "batch_hard"}}
+    assert move_loss_options(mined) == mined
+    with pytest.raises(UserError, match=r"did you mean 'objective\.margin_cos'"):
+        move_loss_options({"objective": {"margn": 1}})
     assert move_loss_options({"seed": 1}) == {"seed": 1}
 
 

@@ -12,7 +12,7 @@ def cases():
         for contract in CONTRACTS.values():
             if (contract.once and form != next(iter(entry.forms))) or exemption(entry, form, contract.name):
                 continue
-            marks = [pytest.mark.slow] if contract.slow else []
+            marks = [pytest.mark.slow] if contract.slow else [pytest.mark.quick] if contract.name == "oracle" else []
             yield pytest.param(contract, entry, form, id=f"{entry.name}:{form}-{contract.name}", marks=marks)
 
 

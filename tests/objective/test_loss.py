@@ -36,7 +36,7 @@ def all_triplets(similarity, positive, negative):
         (lambda: loss("triplet", preset="thesiss"), "unknown preset of triplet 'thesiss'; did you mean 'thesis'"),
         (lambda: loss("triplet", miner="no_such_thing"), "unknown miner 'no_such_thing'"),
         (lambda: loss("proxy_anchor"), "pass both, for example num_classes=100, dim=512"),
-        (lambda: loss("proxy_anchor", class_ids=[3, 3], dim=2), "repeat an id"),
+        (lambda: loss("proxy_anchor", class_ids=[3, 3], dim=2), "repeat 3"),
         (
             lambda: loss("proxy_anchor", class_ids=[3, 4], num_classes=3, dim=2),
             "num_classes is 3 but there are 2 class_ids",
@@ -170,3 +170,10 @@ def test_what_is_no_number_reaches_the_loss(entry, form):
     x, labels = random_batch(0, duplicates=False)
     x[0, 0] = float("nan")
     assert build(entry, form)(x, labels).isnan()
+
+
+def test_what_is_printed_names_the_miner_and_not_the_mining_that_it_replaces():
+    assert "mined=True" in repr(loss("multi_similarity"))
+    shown = repr(loss("multi_similarity", miner="multi_similarity"))
+    assert "miner='multi_similarity'" in shown
+    assert "mined=" not in shown

@@ -245,7 +245,7 @@ def test_clustering_is_seeded_and_finds_clear_classes():
         ({"labels": torch.zeros(3, dtype=torch.long)}, "lengths"),
         ({"vectors": torch.full((4, 2), math.nan)}, "not finite"),
         ({"vectors": torch.zeros(4, 2, dtype=torch.long)}, "floats"),
-        ({"ks": (0,)}, "1 or more"),
+        ({"ks": (0,)}, "give numbers from 1"),
         ({"queries": torch.zeros(4, dtype=torch.bool)}, "choose some"),
         ({"gallery": torch.tensor([4])}, "from 0 to 3"),
         ({"gallery": torch.tensor([0.5])}, "mask"),

@@ -1,8 +1,8 @@
 """The command line: a table of verbs, each a keyword-only function in its own small file.
 
-Comes in: words of a shell. Goes out: tables on the screen, files, an exit code (2 for a wrong argument).
+Comes in: words of a shell. Goes out: tables on the screen, or with ``--json`` what the verb returns; an exit code.
 May import: every room, but only inside a verb's function, when it is called.
-To add a verb: write ``mine.py`` here with a function, and one line in ``VERBS``.
+To add a verb: write ``mine.py`` here with a function that returns its result, and one line in ``VERBS``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
+from similis.cli.json_output import with_json
 from similis.values import SimilisError, UserError
 
 # Words of the verb -> file and function. "losses" is also a group: alone it calls its own function.
@@ -41,24 +44,35 @@ VERBS = {
     "tournament pack": "tournament:pack",
 }
 
+EXIT_CODES = {
+    0: "done",
+    1: "data, files or an extra are missing or damaged; `similis data check` found errors",
+    2: "an argument, an option or a setting is wrong",
+    130: "stopped by Ctrl-C",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a wrong argument ends with one sentence and exit code 2, not a traceback."""
+    """Run the command line; a mistake ends with one sentence and one of ``EXIT_CODES``, not with a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(words[0] if words else None)(words, prog_name="similis")
     except SimilisError as error:
         typer.echo(f"similis: {error}", err=True)
         raise SystemExit(2 if isinstance(error, UserError) else 1) from None
+    except OSError as error:  # a place that cannot be read or written is no fault of the program
+        where = f"{str(error.filename)!r} cannot be used ({error.strerror})" if error.filename else str(error)
+        typer.echo(f"similis: {where}; check the path, its permissions and the space on its disk", err=True)
+        raise SystemExit(1) from None
 
 
 def app(first: str | None = None) -> typer.Typer:
     """The application; with the first word of a known verb, only that verb's files are imported."""
     made = typer.Typer(
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     )
     made.callback()(top_level)
     tops = dict.fromkeys(words.split()[0] for words in VERBS)
@@ -72,14 +86,31 @@ def attach(parent: typer.Typer, top: str) -> None:
     below = {words.partition(" ")[2]: place for words, place in VERBS.items() if words.startswith(f"{top} ")}
     own = VERBS.get(top)
     if not below:
-        parent.command(top)(function_at(VERBS[top]))
+        parent.command(top, cls=Verb)(with_json(function_at(VERBS[top])))
         return
-    group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None)
+    about = function_at(next(iter(below.values()))).__globals__["__doc__"].partition(": ")[2]
+    words = function_at(own).__doc__ if own is not None else about[:1].upper() + about[1:]
+    group = typer.Typer(no_args_is_help=own is None, rich_markup_mode=None, help=words)
     if own is not None:
-        group.callback(invoke_without_command=True)(function_at(own))
+        group.callback(invoke_without_command=True)(with_json(function_at(own)))
     for word, place in below.items():
-        group.command(word)(function_at(place))
+        group.command(word, cls=Verb)(with_json(function_at(place)))
     parent.add_typer(group, name=top)
+
+
+class Verb(typer.core.TyperCommand):
+    """A verb whose errors about a value repeat the value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the parent, with the word behind the option at the end of its error."""
+        words = " ".join(args).replace("=", " ").split()
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            names = error.param.opts if error.param is not None else []
+            given = [word for name, word in pairwise(words) if name in names]
+            error.message += f"; {given[-1]!r} given" if given and repr(given[-1]) not in error.message else ""
+            raise
 
 
 def function_at(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - any verb's signature

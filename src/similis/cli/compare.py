@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root, Settings
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def compare(
     source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
     loss: Annotated[str, typer.Option(help="NAME, or FILE.py:NAME, with options as NAME:option=value,option=value.")],
     against: Annotated[str, typer.Option(help="The baseline, written likewise.")],
-    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]")] = None,
+    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]", min=0)] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Search nothing: compare presets with the options given.")
     ] = False,
@@ -41,12 +43,12 @@ def compare(
     folder: Annotated[Path, typer.Option(help="Folder of all comparisons; they share their runs.")] = Path(
         "comparisons"
     ),
-    workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
     root: Root = None,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
-    from similis.cli.compare_plan import comparison_name, comparison_plan
+    from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.screen import console
     from similis.cli.tournament import print_record
     from similis.cli.train_spec import asked_keys, asked_spec
@@ -58,7 +60,8 @@ def compare(
     named = {
         "training.epochs": epochs, "model.image_size": size, "model.dim": dim, "model.backbone": backbone,
         "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
-        "data.allow_counts": allow_counts or None,
+        "data.allow_counts": allow_counts or None, "objective.loss": layout_loss((loss, against)),
+        "training.sampler": sampler if sampler in ("balanced", "random") else None,
     }  # fmt: skip
     machine = Machine(root=folder / "runs", device=device, data_root=root)
     spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
@@ -69,8 +72,14 @@ def compare(
         executor=Executor(workers, on_finished=print_record), on_look=print_look,
     )  # fmt: skip
     show_result(found)
-    for path in write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None):
+    files = write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None)
+    for path in files:
         console().print(str(path), markup=False, soft_wrap=True)
+    said = [asdict(verdict) for verdict in found.verdicts[-1]] if found.verdicts else []
+    return {
+        "sentence": found.sentence, "decided": found.decided, "repetitions": found.repetitions, "verdicts": said,
+        "folder": found.folder.path, "files": files,
+    }  # fmt: skip
 
 
 def print_look(found: Comparison) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from similis.cli.train_spec import parse_settings
@@ -66,7 +66,8 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     name, _, options = (rest if mark else word).partition(":")
     loss = f"{place}{MARK}{name}" if mark else name
     entry = losses.get(loss)
-    given = parse_settings([each for each in options.split(",") if each])
+    form = f"the options of a loss are name=value, as in {entry.name}:lr=0.001,fixed=true"
+    given = parse_settings([each for each in options.split(",") if each], form)
     for key in given:
         if key not in entry.options and key not in FIELDS:
             raise UserError(unknown(f"option of {entry.name}", key, [*entry.options, *FIELDS]))
@@ -75,6 +76,17 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     own = {key: value for key, value in given.items() if key not in FIELDS}
     beside = {key: value for key, value in given.items() if key in FIELDS}
     return {"loss": loss, "fixed": fixed, "name": ".".join(words), "options": own} | beside
+
+
+def layout_loss(words: Sequence[str]) -> str:
+    """The loss whose batches fit all contestants: one that wants several images of each class, if there is one.
+
+    Example:
+        >>> layout_loss(("proxy_anchor", "triplet:margin=0.2"))
+        'triplet'
+    """
+    named = [str(read_contestant(word, fixed=True)["loss"]) for word in words]
+    return next((name for name in named if losses.get(name).sampler == "balanced"), named[0])
 
 
 def format_value(value: Any) -> str:

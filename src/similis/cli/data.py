@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from similis.cli.json_output import Outcome, Result
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
@@ -15,7 +17,9 @@ Verify = Annotated[bool, typer.Option("--verify", help="Hash every image again, 
 AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts that differ from the official ones.")]
 
 
-def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False) -> None:
+def show(
+    *, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False
+) -> Result:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
     from similis.cli.screen import console, show_table
     from similis.data.catalogue import describe_counts, known
@@ -27,11 +31,20 @@ def show(*, source: Source = "", root: Root = None, allow_counts: AllowCounts = 
             for e in known
         ]
         show_table(f"known data sets ({len(rows)})", ("name", "official counts", "what it is"), rows)
-        return
+        return {"datasets": [dict(zip(("name", "counts", "summary"), row, strict=True)) for row in rows]}
     manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
     show_parts(manifest)
     console().print(f"columns      {', '.join(manifest.table.column_names)}", markup=False)
     console().print(f"fingerprint  {manifest.fingerprint()}", markup=False)
+    return {**contents(manifest), "columns": manifest.table.column_names, "fingerprint": manifest.fingerprint()}
+
+
+def contents(manifest: Manifest) -> dict[str, Any]:
+    """Name, images, and the images and classes of each part."""
+    from similis.data.catalogue import count_parts
+
+    parts = {part: {"images": c.images, "classes": c.classes} for part, c in count_parts(manifest).items()}
+    return {"name": manifest.name, "images": len(manifest), "parts": parts}
 
 
 def show_parts(manifest: Manifest) -> None:
@@ -57,9 +70,9 @@ def check(
     source: Source,
     root: Root = None,
     allow_counts: AllowCounts = False,
-    smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.")] = 2,
+    smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
-) -> None:
+) -> Outcome:
     """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors."""
     from similis.cli.screen import console, show_table
     from similis.data.check import check_data
@@ -73,8 +86,9 @@ def check(
         rows = [(finding.severity, finding.kind, finding.message, finding.remedy) for finding in findings]
         show_table(f"{manifest.name}: {len(findings)} findings", ("severity", "kind", "what", "what to do"), rows)
     console().print(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings", markup=False)
-    if errors:
-        raise typer.Exit(1)
+    listed = [{"severity": f.severity, "kind": f.kind, "message": f.message, "remedy": f.remedy} for f in findings]
+    result = {**contents(manifest), "errors": errors, "warnings": len(findings) - errors, "findings": listed}
+    return Outcome(result, 1 if errors else 0)
 
 
 def pack(
@@ -83,7 +97,7 @@ def pack(
     out: Annotated[str, typer.Argument(help="A new folder that ends in .lance.")],
     root: Root = None,
     allow_counts: AllowCounts = False,
-) -> None:
+) -> Result:
     """Pack a data set into Lance, for quick reads in any order."""
     from similis.cli.screen import console
     from similis.data.open_data import open_data
@@ -91,6 +105,7 @@ def pack(
 
     packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
     console().print(f"{out}: {len(packed)} images, fingerprint {packed.fingerprint()}", markup=False)
+    return {"file": out, "images": len(packed), "fingerprint": packed.fingerprint()}
 
 
 def words(
@@ -101,14 +116,19 @@ def words(
     template: Annotated[str, typer.Option(help="The sentence of a class; {} is its name.")] = "a photo of a {}",
     root: Root = None,
     allow_counts: AllowCounts = False,
-) -> None:
+) -> Result:
     """Write how alike the names of the classes are, by a text encoder, for language guidance (objective.language)."""
     from pathlib import Path
 
     from similis.cli.screen import console
     from similis.data.open_data import open_data
     from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
+    from similis.values import UserError
 
+    if Path(out).suffix != ".safetensors":
+        raise UserError(f"the file is {out!r}; give a name that ends in .safetensors")
     names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))
     made = similarity_of_names(names, sentence_encoder(encoder), source=Path(encoder).name, template=template)
-    console().print(f"{out}: {len(names)} classes, sha256 {save_similarity(made, out)}", markup=False)
+    digest = save_similarity(made, out)
+    console().print(f"{out}: {len(names)} classes, sha256 {digest}", markup=False)
+    return {"file": out, "classes": len(names), "sha256": digest}

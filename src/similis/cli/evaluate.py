@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def evaluate(
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
     allow_counts: AllowCounts = False,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Measure models on the same images: an untouched network by its name, or what you have trained."""
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
@@ -42,14 +43,22 @@ def evaluate(
     sizes: list[int | None] = [*size] if size else [None]
     models = [
         load(name, device=device, workers=workers)
-        if Path(name).is_dir()
+        if is_folder(name)
         else pretrained(name, weights=file, size=pixels, device=device, workers=workers)
         for name in model
-        for pixels in (sizes[:1] if Path(name).is_dir() else sizes)
+        for pixels in (sizes[:1] if is_folder(name) else sizes)
     ]
-    table = [model_row(each, evaluate_model(each, opened, rows)) for each in models]
+    found = [evaluate_model(each, opened, rows) for each in models]
+    table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
     heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
+    named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]
+    return {"data": opened.name, "measured": words, "models": [a | b for a, b in zip(named, found, strict=True)]}
+
+
+def is_folder(name: str) -> bool:
+    """Whether a model is meant by its folder, even by one that is not there, and not by the name of a network."""
+    return Path(name).is_dir() or ("/" in name and ":" not in name)
 
 
 def model_row(model: Model, found: Mapping[str, float]) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli.json_output import Result
+
 if TYPE_CHECKING:
     from similis.registry import LossEntry, Preset, Range
 
@@ -28,10 +30,10 @@ SAMPLING = {
 Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.")]
 
 
-def losses(*, context: typer.Context) -> None:
+def losses(*, context: typer.Context) -> Result | None:
     """List the losses by family; see also: show NAME, draw NAME."""
     if context.invoked_subcommand is not None:
-        return
+        return None
     from similis.cli.screen import show_table
     from similis.registry import losses as registered
 
@@ -39,6 +41,7 @@ def losses(*, context: typer.Context) -> None:
         rows = [row(entry) for entry in registered if entry.family == family]
         if rows:
             show_table(f"{family} ({len(rows)})", COLUMNS, rows)
+    return {"losses": [dict(zip(COLUMNS, row(entry), strict=True)) for entry in registered]}
 
 
 def row(entry: LossEntry) -> tuple[str, ...]:
@@ -65,7 +68,7 @@ def year(paper: str) -> str:
     return found[-1] if found else "-"
 
 
-def show(*, name: Name) -> None:
+def show(*, name: Name) -> Result:
     """Show formula, paper, forms, defaults, presets and needs of a loss."""
     from similis.cli.screen import console
     from similis.registry import losses as registered
@@ -76,6 +79,7 @@ def show(*, name: Name) -> None:
     screen.print(textwrap.indent(formula(entry), "    ") + "\n", markup=False)
     for title, text in facts(entry).items():
         screen.print(f"{title:<12}{text}", markup=False, soft_wrap=True)
+    return {"name": entry.name, "summary": entry.summary, "formula": formula(entry), **facts(entry)}
 
 
 def facts(entry: LossEntry) -> dict[str, str]:
@@ -147,14 +151,16 @@ def draw(
     name: Name,
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture file: png, svg or pdf.")] = Path("forces.png"),
     form: Annotated[str | None, typer.Option(help="A published form of the loss; the first one if left out.")] = None,
-) -> None:
+) -> Result:
     """Draw the forces of a loss on a small batch."""
     from similis.figures.force_plot import save_forces
 
-    typer.echo(str(save_forces(name, output, form=form)))
+    file = save_forces(name, output, form=form)
+    typer.echo(str(file))
+    return {"file": file}
 
 
-def miners() -> None:
+def miners() -> Result:
     """List the miners and what they return."""
     from similis.cli.losses import options
     from similis.cli.screen import show_table
@@ -162,3 +168,5 @@ def miners() -> None:
 
     rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registered]
     show_table(f"miners ({len(rows)})", ("name", "returns", "options", "what it picks", "paper"), rows)
+    names = ("name", "returns", "options", "summary", "paper")
+    return {"miners": [dict(zip(names, each, strict=True)) for each in rows]}

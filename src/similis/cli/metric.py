@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli.json_output import Result
+
 if TYPE_CHECKING:
     from similis.sklearn.estimator import MetricLearner
     from similis.sklearn.report import Accuracy, Table
@@ -21,7 +23,7 @@ def metric(
     components: Annotated[int | None, typer.Option(help="Rank of the metric; all columns if left out.")] = None,
     kernel: Annotated[str, typer.Option(help="linear, rbf or poly.")] = "linear",
     seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
-) -> None:
+) -> Result:
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
     from similis.cli.screen import console, show_table
     from similis.data.readers.tables import read_columns
@@ -43,6 +45,8 @@ def metric(
     if rows.left_out:
         console().print(f"left out, not numbers: {', '.join(rows.left_out)}", markup=False)
     console().print(f"report: {output / 'report.md'}", markup=False)
+    counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
+    return {**counts, **found, "shares": shares, "left_out": rows.left_out, "report": output / "report.md"}
 
 
 def shares_of(learner: MetricLearner, rows: Table) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import Device, Root
 
 
@@ -18,17 +19,23 @@ def search(
     sheet: Annotated[Path, typer.Option(help="Where the picture of the answer goes.")] = Path("search.png"),
     gallery: Annotated[str | None, typer.Option(help="Search here. [the images of the run]")] = None,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
     from similis.data.open_data import open_data
     from similis.run.finished import finished
     from similis.run.load import load
+    from similis.values import DataError
 
     spec = finished(run).spec.data
-    data = open_data(gallery or spec.source, root=root, allow_counts=gallery is not None or spec.allow_counts)
+    try:
+        data = open_data(gallery or spec.source, root=root, allow_counts=gallery is not None or spec.allow_counts)
+    except DataError as error:
+        if gallery is not None:
+            raise
+        raise DataError(f"{error} (the images of the run; if they were moved, say where with --gallery)") from error
     model = load(run, device=device, workers=workers)
     model.add(data)
     near = model.search(query, k, copies=False)
@@ -44,3 +51,4 @@ def search(
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
     write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
     console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)
+    return {"query": query, "images": len(data), "hits": near, "sheet": sheet}

@@ -7,22 +7,30 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from similis.cli.json_output import Result
+
 if TYPE_CHECKING:
     from similis.run.training_spec import Part
 
+EXAMPLE = "photos/"  # the source of the example
 
-def schema() -> None:
+
+def schema() -> Result:
     """Print the JSON schema of a specification, for editors."""
     import json
 
     from similis.run.spec import schema as made
 
     typer.echo(json.dumps(made(), indent=2, sort_keys=True))
+    return made()
 
 
-def example() -> None:
+def example() -> Result:
     """Print a specification with every key, its default and its meaning, to be saved as run.yaml."""
+    from similis.run.spec import parse_spec
+
     typer.echo(example_text(), nl=False)
+    return parse_spec({"data": {"source": EXAMPLE}}).model_dump(mode="json")
 
 
 def example_text() -> str:
@@ -44,6 +52,6 @@ def example_lines(model: type[Part], indent: str = "") -> Iterator[str]:
             yield f"{indent}{key}:  # {(part.__doc__ or '').strip()}"
             yield from example_lines(part, f"{indent}  ")
             continue
-        value = "photos/" if field.is_required() else field.default
+        value = EXAMPLE if field.is_required() else field.default
         words = f"  # {field.description}" if field.description else ""
         yield f"{indent}{key}: {json.dumps(value)}{words}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import Device
 
 if TYPE_CHECKING:
@@ -14,11 +17,11 @@ if TYPE_CHECKING:
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
 FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
-Workers = Annotated[int, typer.Option(help="Processes that work side by side.")]
+Workers = Annotated[int, typer.Option(help="Processes that work side by side.", min=1)]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 
 
-def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
+def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> Result:
     """Check a plan and show what it will cost, before anything is run."""
     from similis.cli.screen import console, show_table
     from similis.study.plan.cost import describe_cost, plan_cost
@@ -36,10 +39,15 @@ def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> None:
         for each in read.contestants
     ]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
-    show_table("cost, at most", ("what", "how much"), describe_cost(plan_cost(read, data_root=root), workers))
-    show_table("power, for these test classes", POWER_HEADS, describe_power(read))
+    cost, power = plan_cost(read, data_root=root), describe_power(read)
+    show_table("cost, at most", ("what", "how much"), describe_cost(cost, workers))
+    show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
         console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
+    names = ("name", "loss", "start", "searched")
+    contestants = [dict(zip(names, row, strict=True)) for row in rows]
+    seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
+    return {"name": read.name, "contestants": contestants, "cost": asdict(cost), "seconds": seconds, "power": needed}
 
 
 POWER_HEADS = ("R@1 of a repetition varies by", "repetitions for 1 point", "for 2 points", "for 5 points")
@@ -64,7 +72,7 @@ def run(
     file: PlanFile,
     folder: Annotated[Path | None, typer.Option(help="Where to keep it; tournaments/NAME if not given.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]")
+        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]", min=1)
     ] = None,
     only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
     root: Root = None,
@@ -73,9 +81,8 @@ def run(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
-) -> None:
+) -> Result:
     """Run a plan, or continue it; then write its report."""
-    from similis.cli.screen import console
     from similis.engine.ray import Share
     from similis.study.executor import Executor
     from similis.study.plan.plan_file import read_plan
@@ -89,8 +96,7 @@ def run(
     executor = Executor(workers, on_ray, address, Share(cpus, gpus), on_finished=print_record)
     place = folder or Path("tournaments") / read.name
     done = run_tournament(read, place, only=only, data_root=root, device=device, executor=executor)
-    for path in write_report(done):
-        console().print(str(path), markup=False, soft_wrap=True)
+    return {"folder": place, "files": show_files(write_report(done))}
 
 
 def print_record(record: dict[str, Any]) -> None:
@@ -110,16 +116,15 @@ def report(
     folder: FolderPath,
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
     times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
-) -> None:
+) -> Result:
     """Write the report of a tournament from its records."""
-    from similis.cli.screen import console
     from similis.study.compare import looked_verdicts
     from similis.study.report.page import write_report
     from similis.study.tournament_folder import TournamentFolder
 
     place = TournamentFolder(folder)
-    for path in write_report(place, out=out, times=times, verdicts=looked_verdicts(place)):
-        console().print(str(path), markup=False, soft_wrap=True)
+    files = write_report(place, out=out, times=times, verdicts=looked_verdicts(place))
+    return {"folder": folder, "files": show_files(files)}
 
 
 def add(
@@ -130,25 +135,36 @@ def add(
     workers: Workers = 1,
     root: Root = None,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Add losses, or another tournament's results, to a tournament; unequal terms are an error that names the field."""
     from similis.cli.screen import console
     from similis.study.report.page import write_report
     from similis.study.tournament import add_contestants, add_results, run_tournament
     from similis.study.tournament_folder import TournamentFolder
 
+    added = [*(losses or [])]
     if results is not None:
-        console().print(f"added: {', '.join(add_results(folder, results)) or 'nothing new'}", markup=False)
+        added += add_results(folder, results)
+        console().print(f"added: {', '.join(added) or 'nothing new'}", markup=False)
     if losses:
         grown = add_contestants(folder, losses)
         run_tournament(grown, folder, workers=workers, data_root=root, device=device)
-    for path in write_report(TournamentFolder(folder, root)):
-        console().print(str(path), markup=False, soft_wrap=True)
+    return {"folder": folder, "added": added, "files": show_files(write_report(TournamentFolder(folder, root)))}
 
 
-def pack(*, folder: FolderPath) -> None:
+def pack(*, folder: FolderPath) -> Result:
     """Put the records of a finished tournament into one Parquet file, which report and add read as well."""
-    from similis.cli.screen import console
     from similis.study.tournament_folder import TournamentFolder
 
-    console().print(str(TournamentFolder(folder).records.pack()), markup=False, soft_wrap=True)
+    file = TournamentFolder(folder).records.pack()
+    show_files([file])
+    return {"file": file}
+
+
+def show_files(paths: Sequence[Path]) -> Sequence[Path]:
+    """One line for each file that was written; the files."""
+    from similis.cli.screen import console
+
+    for path in paths:
+        console().print(str(path), markup=False, soft_wrap=True)
+    return paths

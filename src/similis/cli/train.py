@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from similis.cli.json_output import INTERRUPTED, Result
 from similis.cli.options import AllowCounts, Device, Root, Settings
 from similis.values import UserError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from similis.run.machine import Machine
     from similis.run.result import RunResult
     from similis.run.spec import RunSpec
-
-INTERRUPTED = 130  # what shells give for Ctrl-C
 
 
 def train(
@@ -44,8 +43,8 @@ def train(
     set_: Settings = None,
     allow_counts: AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    loaders: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
-    cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.")] = 2.0,
+    loaders: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
+    cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.", min=0)] = 2.0,
     root: Root = None,
     verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
@@ -61,7 +60,7 @@ def train(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of each worker.")] = 0.0,
-) -> None:
+) -> Result:
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
@@ -108,6 +107,7 @@ def train(
     report(result)
     if pictures:
         draw(result, machine)
+    return {"folder": result.folder, **result.to_json()}
 
 
 def check_place(ranks: int, workers: int | None, address: str | None) -> None:

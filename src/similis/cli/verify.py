@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from similis.cli.json_output import Result
 from similis.cli.options import Device, Root
 
 
@@ -19,9 +21,9 @@ def verify(
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
-) -> None:
+) -> Result:
     """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
     from similis.cli.screen import console, show_table
     from similis.run.finished import finished
@@ -53,3 +55,5 @@ def verify(
 
         write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
         say(f"figure     {output}", markup=False, soft_wrap=True)
+    numbers = {"genuine": found.genuine, "impostors": found.impostors, "tar": found.tar, "eer": eer, "opis": found.opis}
+    return {**asdict(threshold), **numbers, "kept": kept, "figure": output}

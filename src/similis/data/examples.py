@@ -17,6 +17,7 @@ from similis.data.items import open_item
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
+from similis.labels import encode_labels
 from similis.values import DataError, Preprocessing, UserError
 
 
@@ -115,6 +116,7 @@ class FeatureData:
     forkable: bool = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", encode_labels(self.labels))
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.labels):
             raise UserError(f"want vectors (N, F) and labels (N,); given {self.vectors.shape}, {self.labels.shape}")
 
@@ -134,6 +136,7 @@ class ItemData:
     items: Sequence[Any]
     preprocessing: Preprocessing
     forkable: bool = True
+    names: Sequence[str] = ()  # of the items, for errors
 
     @property
     def labels(self) -> Tensor:
@@ -147,7 +150,11 @@ class ItemData:
     def read_image(self, row: int, keep: float) -> Pixels:
         """An item, decoded and resized."""
         wish = self.preprocessing
-        return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
+        try:
+            return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
+        except DataError as error:
+            name = self.names[row] if self.names else f"item {row}"
+            raise DataError(f"{name}: {error}; give another image") from error
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""

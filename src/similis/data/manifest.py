@@ -183,5 +183,5 @@ def from_columns(name: str, columns: Columns, source: Source | None = None) -> M
         (2, b'yz', ['cat', 'dog'])
     """
     if not len(columns["label"]):
-        raise DataError(f"data set {name!r} holds no image; check the path and the file endings")
+        raise DataError(f"data set {name!r} holds no image; add some, or check the path and the file endings")
     return Manifest(name, to_arrow(columns), source)

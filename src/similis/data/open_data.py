@@ -13,12 +13,12 @@ from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.lance import read_lance
 from similis.data.readers.tables import read_delimited, read_parquet
 from similis.data.sources import is_url
-from similis.registry import unknown
-from similis.values import DataError, UserError
+from similis.registry import find_nearest, unknown
+from similis.values import DataError, SimilisError, UserError
 
 
 def open_data(
-    source: str,
+    source: str | Path,
     *,
     root: str | None = None,
     images: str | None = None,
@@ -43,6 +43,9 @@ def open_data(
         >>> len(open_data("synthetic?classes=4&images=3&size=16"))
         12
     """
+    if not isinstance(source, str | Path):
+        raise UserError(f"the source is {source!r}; give the path of a folder or a file, or the name of a data set")
+    source = str(source)
     if not is_utf8(source):
         raise UserError(f"the name {source!r} is not UTF-8; rename the folder or the file")
     try:
@@ -71,10 +74,26 @@ def read_source(
     if is_url(source) or Path(source).is_dir():
         return read_folder(source)
     if Path(source).exists():
-        raise DataError(f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder")
-    if "/" in source or Path(source).suffix:
-        raise DataError(f"{source!r} is no folder and no file; check the path")
-    raise UserError(unknown("data set", source, [entry.name for entry in known]) + ", and no such folder")
+        raise DataError(
+            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder of "
+            "class folders, and give that"
+        )
+    raise absent_source(source)
+
+
+def absent_source(source: str) -> SimilisError:
+    """The error about a source that is not there, with the nearest that is: a neighbour, or a known data set."""
+    path, names = Path(source), [entry.name for entry in known]
+    is_path = "/" in source or bool(path.suffix)
+    beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    words = {name.replace(".", " "): name for name in beside}  # an ending is no last word of a dotted key
+    near = find_nearest(path.name.replace(".", " "), words)
+    found = str(path.with_name(words[near])) if near else None if is_path else find_nearest(source, names)
+    hint = f"; did you mean {found!r}?" if found else ""
+    what = f"there is no folder or file {source!r}{hint}"
+    if is_path:
+        return DataError(f"{what} Check the path" if hint else f"{what}; check the path")
+    return UserError(f"{what} (give a folder of class folders, a file, or a known data set: {', '.join(names)})")
 
 
 def open_known(name: str, query: str, root: str | None, allow_counts: bool) -> Manifest:

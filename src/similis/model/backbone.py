@@ -110,7 +110,7 @@ def zoo_name(name: str) -> str:
         hint = "; names of timm's networks need: pip install 'similis[vision]'"
         raise UserError(unknown("backbone", name, own) + hint) from error
     if not timm.is_model(plain):  # thousands of names: only the nearest of them belong in a message
-        near = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.6)
         known = unknown("backbone", plain, own + near) + backbones.failures
         raise UserError(f"{known}; any name of timm.list_models() is allowed too")
     return plain

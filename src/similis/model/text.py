@@ -99,7 +99,15 @@ def similarity_of_names(
 
 def sentence_encoder(model: str) -> Encoder:
     """An encoder of sentence-transformers: a name on the Hub or the path of a folder."""
-    network = import_extra("sentence_transformers").SentenceTransformer(model, device="cpu")
+    library = import_extra("sentence_transformers")
+    try:
+        network = library.SentenceTransformer(model, device="cpu")
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"there is no text encoder {model!r} ({reason}); give the folder of a sentence-transformers model, or its "
+            "name on the Hub"
+        ) from error
 
     def encode(texts: list[str]) -> Tensor:
         vectors: Tensor = network.encode(texts, convert_to_tensor=True, show_progress_bar=False)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from similis.introspection import keyword_defaults
+from similis.objective.batch import check_call, check_embeddings, encode_batch, resolve_classes
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, dense, draw_number, use_context
 from similis.objective.host_copies import plan_on_host
+from similis.objective.loss_options import check_options, get_preset, keyword_options
 from similis.objective.mining import (
     Miner,
     check_found,
@@ -26,11 +28,13 @@ from similis.objective.mining import (
     resolve_miner,
 )
 from similis.objective.terms.gradients import full_precision, scale_gradient
-from similis.objective.terms.labels import find_class_rows, sort_class_ids, spoil_strangers
+from similis.objective.terms.labels import find_class_rows, spoil_strangers
 from similis.objective.terms.references import References, batch_references
-from similis.registry import LossEntry, Preset, losses, unknown
+from similis.registry import Family, LossEntry, losses, unknown
 from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
+
+MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner overrides
 
 
 class Loss(nn.Module):
@@ -49,6 +53,7 @@ class Loss(nn.Module):
         learned: Mapping[str, Tensor],
         *,
         class_ids: Tensor | None = None,
+        names: Mapping[Hashable, int] | None = None,
         miner: Miner | None = None,
         lr_multiplier: float | None = None,
         seed: int = 0,
@@ -58,6 +63,7 @@ class Loss(nn.Module):
         self.options = dict(options)
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
+        self.names = names  # class -> row, where class ids are no integers
         self.known_ids: Tensor | None = None  # the same on the host, fetched once
         self.register_load_state_dict_post_hook(forget_known_ids)  # type: ignore[no-untyped-call]
         self.miner = miner
@@ -71,7 +77,7 @@ class Loss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: Any,
         *,
         image_ids: Tensor | None = None,  # noqa: ARG002
         references: References | None = None,
@@ -81,7 +87,8 @@ class Loss(nn.Module):
 
         Args:
             embeddings: (B, D), any floating point type.
-            labels: (B,) integer class ids, on any device; a relation (B, B) where the loss allows it.
+            labels: (B,) integer class ids, on any device; a relation (B, B) where the loss allows it; or a list of any
+                hashable values, such as strings. A loss that learns proxies wants those named in ``class_ids``.
             image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
@@ -91,7 +98,7 @@ class Loss(nn.Module):
     def of(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: Any,
         learned: Mapping[str, Tensor],
         *,
         references: References | None = None,
@@ -102,9 +109,9 @@ class Loss(nn.Module):
 
         ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
         """
-        if embeddings.ndim != 2:
-            raise UserError(f"embeddings have shape {tuple(embeddings.shape)}; pass one row per sample, (B, D)")
-        self._check(labels, references, tuples)
+        check_embeddings(embeddings, learned)
+        labels = self.encode(labels, references)
+        check_call(self.entry, labels, references, tuples)
         if embeddings.is_cpu or torch.compiler.is_compiling():
             return self._value(embeddings, labels, learned, (references, tuples), classes)
         with plan_on_host(embeddings, labels) as here:
@@ -176,23 +183,32 @@ class Loss(nn.Module):
         self.known_ids = self.class_ids.cpu() if self.known_ids is None else self.known_ids
         return find_class_rows(labels, self.class_ids, self.known_ids)
 
+    def encode(self, labels: Any, references: object = None) -> Tensor:
+        """Labels as a tensor; those that are no integers need ``class_ids`` where one batch does not know them all.
+
+        Args:
+            labels: as :meth:`forward` takes them.
+            references: whatever holds labels of other batches; None if nothing does.
+        """
+        if isinstance(labels, Tensor):
+            return labels
+        others = references is not None or current_context().communicator is not None
+        why = f"{self.entry.name} compares with other batches or ranks" if others else ""
+        if any(value.ndim for value in self.learned.values()):
+            why = f"{self.entry.name} learns something for each class"
+        return encode_batch(labels, self.names, why)
+
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """One optimiser group with the rate ``lr`` times the loss's multiplier; none without parameters."""
         own = list(self.parameters())
         return [{"params": own, "lr": lr * self.lr_multiplier}] if own else []
 
     def extra_repr(self) -> str:
-        """Name and options, for ``print(loss)``."""
-        return ", ".join([repr(self.entry.name), *(f"{key}={value!r}" for key, value in self.options.items())])
-
-    def _check(self, labels: Tensor, references: References | None, tuples: object) -> None:
-        name = self.entry.name
-        if labels.ndim == 2 and self.entry.relation == "none":
-            raise UserError(f"{name} has no meaning for a relation matrix; pass labels of shape (B,)")
-        if references is not None and len(references.blocks) > 1 and not self.entry.memory:
-            raise UserError(f"{name} cannot use a memory: its references are not samples; drop the memory")
-        if tuples is not None and self.entry.accepts is None:
-            raise UserError(f"{name} takes no mined tuples; call it without tuples=")
+        """Name, options and miner, for ``print(loss)``."""
+        words = [f"{key}={value!r}" for key, value in self.options.items() if self.miner is None or key != MINES_ITSELF]
+        if self.miner is not None:
+            words.append(f"miner={getattr(self.miner, '__name__', self.miner)!r}")
+        return ", ".join([repr(self.entry.name), *words])
 
     def _mine(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Pairs | Triplets:
         if self.miner is None:
@@ -225,6 +241,8 @@ def list_losses(family: str | None = None) -> list[str]:
     Args:
         family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
     """
+    if family is not None and family not in get_args(Family):
+        raise UserError(unknown("family of losses", family, get_args(Family)))
     return [entry.name for entry in losses if family in (None, entry.family)]
 
 
@@ -233,7 +251,7 @@ def loss(
     *,
     num_classes: int | None = None,
     dim: int | None = None,
-    class_ids: Iterable[int] | None = None,
+    class_ids: Iterable[Hashable] | None = None,
     preset: str | None = None,
     miner: str | Miner | None = None,
     seed: int = 0,
@@ -245,7 +263,8 @@ def loss(
         name: a registered name; ``similis losses`` lists them.
         num_classes: number of training classes, for losses that learn class vectors.
         dim: embedding size, for losses that learn class vectors.
-        class_ids: the training ids when labels are not 0 to C - 1; implies ``num_classes``.
+        class_ids: the training classes when labels are not 0 to C - 1, integers or any hashable values; implies
+            ``num_classes``. The proxies are in their sorted order, whatever the order given.
         preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
         miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
         seed: of the generator that starts the class vectors, and of a miner's draws.
@@ -261,8 +280,9 @@ def loss(
     entry = losses.get(name)
     chosen = get_preset(entry, preset)
     given = dict(chosen.options if chosen else {}) | check_options(entry, options)
-    ids = None if class_ids is None else sort_class_ids(class_ids, num_classes)
-    size = Size(num_classes if ids is None else len(ids), dim, torch.Generator().manual_seed(seed))
+    names, ids = resolve_classes(class_ids, num_classes)
+    known = names if ids is None else ids
+    size = Size(num_classes if known is None else len(known), dim, torch.Generator().manual_seed(seed))
     learned, formula = {}, dict(given)
     for argument, make in entry.learns.items():
         own = {key: formula.pop(key) for key in keyword_defaults(make) if key in formula}
@@ -273,28 +293,6 @@ def loss(
             formula[argument] = start
     wanted = miner if miner is not None else (chosen.miner if chosen else None)
     return Loss(
-        entry, {**keyword_options(entry), **formula}, learned, class_ids=ids, miner=resolve_miner(entry, wanted),
-        lr_multiplier=chosen.lr_multiplier if chosen else None, seed=seed,
+        entry, {**keyword_options(entry), **formula}, learned, class_ids=ids, names=names,
+        miner=resolve_miner(entry, wanted), lr_multiplier=chosen.lr_multiplier if chosen else None, seed=seed,
     )  # fmt: skip
-
-
-def keyword_options(entry: LossEntry) -> dict[str, OptionValue]:
-    """Options of the formula alone, without what is learned."""
-    return {k: v for k, v in keyword_defaults(entry.function).items() if k not in entry.learns}
-
-
-def check_options(entry: LossEntry, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Options as given; one that the loss does not have is answered with the nearest."""
-    for key in options:
-        if key not in entry.options:
-            raise UserError(unknown(f"option of {entry.name}", key, entry.options))
-    return dict(options)
-
-
-def get_preset(entry: LossEntry, name: str | None) -> Preset | None:
-    """The preset of that name, None for None."""
-    if name is None:
-        return None
-    if name not in entry.presets:
-        raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
-    return entry.presets[name]

@@ -101,12 +101,12 @@ def requested_arguments(miner: Miner) -> list[str]:
 
 
 def resolve_miner(entry: LossEntry, miner: str | Miner | None) -> Miner | None:
-    """The miner by name, refused if its tuples are not those that the loss takes."""
-    if miner is None or not isinstance(miner, str):
-        return miner
-    found = miners.get(miner)
-    if found.returns != entry.accepts:
-        fitting = [m.name for m in miners if m.returns == entry.accepts]
-        raise UserError(f"{entry.name} cannot use the miner {miner!r}; it can use: {', '.join(fitting) or 'none'}")
-    function: Miner = found.function
-    return function
+    """The miner by name, or the function given; raises if its tuples are not those that the loss takes."""
+    if miner is None:
+        return None
+    found = miners.get(miner) if isinstance(miner, str) else None
+    if entry.accepts is None or (found.returns != entry.accepts if found else not callable(miner)):
+        fitting = ", ".join(m.name for m in miners if m.returns == entry.accepts)
+        allowed = f"{fitting}, or a function (similarity, positive, negative)" if fitting else "none; leave it out"
+        raise UserError(f"{entry.name} cannot use the miner {miner!r}; it can use: {allowed}")
+    return miner if found is None else found.function  # type: ignore[return-value]

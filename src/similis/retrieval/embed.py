@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from similis.labels import encode_labels, is_integers, list_labels
 from similis.values import Batch, DataError, Embedded, UserError
 
 
@@ -25,7 +27,8 @@ def embed(
 
     Args:
         model: images (B, ...) -> vectors (B, D).
-        batches: images, labels, ids; each id once.
+        batches: images, labels, ids; each id once. Labels other than integers are numbered in the order in which they
+            first come.
         count: number of images, if known: the result is allocated once and filled, and a missing image is an
             error. None collects the batches and joins them, which needs twice the memory for a moment.
         device: where the model lives; None leaves the images where they are.
@@ -51,12 +54,30 @@ def embed(
     return Embedded(vectors[order], labels[order], rising)
 
 
+def as_embedded(given: Any, labels: Any = None) -> Embedded:
+    """An embedding whose labels are a tensor: one as it is, or vectors (N, D) with labels of any hashable kind.
+
+    Example:
+        >>> as_embedded(torch.eye(3), ["cat", "dog", "cat"]).labels.tolist()
+        [0, 1, 0]
+    """
+    if isinstance(given, Embedded) == (labels is not None):
+        raise UserError("give an Embedded(vectors, labels, ids), or a tensor of vectors (N, D) and their labels")
+    vectors, labels, ids = given if labels is None else (given, labels, None)
+    if not isinstance(vectors, Tensor):
+        raise UserError(f"vectors are {type(vectors).__name__}; give a tensor (N, D): torch.as_tensor(vectors)")
+    ids = torch.arange(len(vectors)) if ids is None else encode_labels(ids)
+    return Embedded(vectors, encode_labels(labels), ids)
+
+
 def _forward(
     model: Callable[[Tensor], Tensor], batches: Iterable[Batch], device: torch.device | str | None
 ) -> Iterator[Embedded]:
     """One forward for each batch; vectors as the model gives them."""
+    known: dict[Hashable, int] = {}
     with _evaluation_mode(model):
-        for images, labels, ids in batches:
+        for images, given, ids in batches:
+            labels = _number_labels(given, known)
             with torch.inference_mode():
                 vectors = model(images if device is None else images.to(device, non_blocking=True))
             if vectors.ndim != 2 or not len(vectors) == len(labels) == len(ids):
@@ -65,6 +86,18 @@ def _forward(
                     "one vector, one label and one id for each image are needed"
                 )
             yield Embedded(vectors, labels, ids)
+
+
+def _number_labels(labels: Any, known: dict[Hashable, int]) -> Tensor:
+    """Labels of a batch as a tensor; values other than integers get numbers that ``known`` keeps for later batches."""
+    if isinstance(labels, Tensor):
+        return labels
+    values = list_labels(labels)
+    if is_integers(values):
+        return encode_labels(values)
+    for value in values:
+        known.setdefault(value, len(known))
+    return encode_labels(values, known)
 
 
 def _fill(parts: Iterable[Embedded], count: int) -> Embedded:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from similis.labels import encode_labels
+from similis.retrieval.embed import as_embedded
 from similis.retrieval.match_ranks import RankedTile, ranked_tiles
 from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
@@ -52,12 +55,13 @@ class Evaluation:
 
 
 def evaluate(
-    embedded: Embedded,
+    embedded: Embedded | Tensor,
+    labels: Any = None,
     *,
     ks: tuple[int, ...] = (1, 2, 4, 8),
     queries: Tensor | None = None,
     gallery: Tensor | None = None,
-    groups: Tensor | None = None,
+    groups: Any = None,
     similarity: Similarity = "cosine",
     neighbors: int = 8,
     clustering: bool = False,
@@ -77,11 +81,12 @@ def evaluate(
     - With ``groups``, gallery rows of the query's own group are neither matches nor non-matches.
 
     Args:
-        embedded: vectors (N, D), integer labels (N,), ids (N,).
+        embedded: vectors (N, D), labels (N,), ids (N,); or the vectors alone, with their labels beside them.
+        labels: (N,) of vectors alone: a tensor, or a list of any hashable values such as strings.
         ks: cuts of recall and precision.
         queries: mask (N,) or row numbers of the rows that ask; None for all.
         gallery: mask (N,) or row numbers of the rows that answer; None for all.
-        groups: (N,) integers for leave-group-out (a camera, a session); a negative one is no group.
+        groups: (N,) for leave-group-out (a camera, a session), labels of any kind; a negative integer is no group.
         similarity: "cosine" or "dot".
         neighbors: how many nearest neighbours to keep in the result.
         clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
@@ -98,6 +103,8 @@ def evaluate(
         >>> found.means["recall@1"], found.means["map@r"], found.excluded
         (1.0, 1.0, 1)
     """
+    embedded = as_embedded(embedded, labels)
+    groups = None if groups is None else encode_labels(groups)
     _check(embedded, ks, neighbors, groups)
     vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
@@ -200,5 +207,5 @@ def _check(embedded: Embedded, ks: tuple[int, ...], neighbors: int, groups: Tens
         lengths["groups"] = len(groups)
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         raise UserError(f"lengths {lengths} given; vectors, labels, ids and groups need one length above 0")
-    if any(k < 1 for k in ks) or neighbors < 1:
-        raise UserError(f"ks={ks} and neighbors={neighbors} given; all need to be 1 or more")
+    if not isinstance(ks, Iterable) or any(k < 1 for k in ks) or neighbors < 1:
+        raise UserError(f"ks={ks} and neighbors={neighbors} given; give numbers from 1, for example ks=(1, 8)")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from similis.labels import encode_labels
+from similis.retrieval.embed import as_embedded
 from similis.retrieval.similarity import as_gallery, similarities, tile_rows, to_comparable
 from similis.values import Embedded, Pairs, UserError
 
@@ -75,7 +77,7 @@ class LabelledPairs:
 
 
 def labelled_pairs(
-    embedded: Embedded, *, groups: Tensor | None = None, pairs: Pairs | None = None, tile: int = PAIR_TILE
+    embedded: Embedded, *, groups: Any = None, pairs: Pairs | None = None, tile: int = PAIR_TILE
 ) -> LabelledPairs:
     """All pairs of an embedding, or the listed ones, ready to be compared by cosine in float32.
 
@@ -86,6 +88,8 @@ def labelled_pairs(
         pairs: rows of genuine and impostor pairs; None for all pairs of different rows.
         tile: similarities held at once; memory is proportional to it.
     """
+    embedded = as_embedded(embedded)
+    groups = None if groups is None else encode_labels(groups)
     vectors = to_comparable(embedded.vectors.float())
     names, classes = torch.unique(embedded.labels.to(vectors.device), return_inverse=True)
     classes = classes.int()

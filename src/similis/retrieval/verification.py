@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ class Verification:
         eer: equal error rate, and its threshold in ``eer_threshold``.
         opis: inconsistency of the classes between the FARs 0.01 and 0.1; NaN with too few impostor pairs.
         genuine, impostors: numbers of pairs.
-        classes: (K,) labels.
+        classes: (K,) labels; numbers in the order of first appearance where labels are no integers.
         class_threshold: (K,) the threshold that each class alone would need for ``far``; NaN without impostors.
         class_tar: (K,) true accept rate of each class at the threshold of all; NaN without genuine pairs.
         roc_far, roc: (F,) false accept rates, and the true accept rates there.
@@ -70,7 +71,7 @@ def verify(
     *,
     far: float = 1e-3,
     fars: tuple[float, ...] = FARS,
-    groups: Tensor | None = None,
+    groups: Any = None,
     pairs: Pairs | None = None,
     share: float = 0.95,
     draws: int = DRAWS,
@@ -161,7 +162,7 @@ def rates_at(
     embedded: Embedded,
     threshold: float,
     *,
-    groups: Tensor | None = None,
+    groups: Any = None,
     pairs: Pairs | None = None,
     share: float = 0.95,
     draws: int = DRAWS,

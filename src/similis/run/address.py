@@ -15,7 +15,7 @@ import torch
 import similis
 from similis.data.sampling import samplers
 from similis.model.backbone import ZOO, backbones
-from similis.objective.loss import get_preset
+from similis.objective.loss_options import get_preset
 from similis.registry import losses, miners, regularisers
 from similis.run.parts import resolve_sampler
 from similis.run.source import source_hash

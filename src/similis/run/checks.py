@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.objective.loss_options import check_settings
 from similis.registry import losses
 from similis.run.parts import Source, resolve_sampler
 from similis.run.protocol import training_steps
@@ -27,6 +28,8 @@ class Layout(NamedTuple):
 
 def check_run(spec: RunSpec, source: Source) -> None:
     """Refuse a run whose first batch could not be made, or whose recall would be a mean over nothing."""
+    o = spec.objective
+    check_settings(o.loss, o.options, preset=o.preset, miner=o.miner)
     check_views(spec)
     split, steps = source.split, training_steps(spec, source.split)
     for step in steps[:1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from similis.data.content import digest_of
 from similis.data.examples import FeatureData, ItemData, Request
-from similis.data.items import is_item, item_digest, open_item
+from similis.data.items import KINDS, is_item, item_digest, open_item
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.model.embedder import Embedder
@@ -49,7 +50,7 @@ class Encoder:
             return self._forward(loader, len(items), batch_size)
         found, done = bytearray(), 0  # grows in place: chunks that are joined at the end would be held twice
         for chunk in chunks(items):
-            vectors = self._encode_opened([self.open(item) for item in chunk], batch_size)
+            vectors = self._encode_opened([self.open(item) for item in chunk], batch_size, item_names(chunk, done))
             found += vectors.numpy().tobytes()
             done += len(chunk)
             if progress is not None:
@@ -85,14 +86,17 @@ class Encoder:
         new = [place for place, vector in enumerate(known) if vector is None]
         vectors = torch.empty(len(items), self.embedder.dim)
         if new:
-            vectors[new] = self._encode_opened([opened[place] for place in new], batch_size)
+            names = item_names(items)
+            vectors[new] = self._encode_opened(
+                [opened[place] for place in new], batch_size, [names[place] for place in new]
+            )
         for place, vector in enumerate(known):
             if vector is not None:
                 vectors[place] = vector
         return vectors, digests
 
-    def _encode_opened(self, opened: Sequence[Any], batch_size: int) -> Tensor:
-        """Embeddings of opened items: images and vectors may be mixed."""
+    def _encode_opened(self, opened: Sequence[Any], batch_size: int, names: Sequence[str]) -> Tensor:
+        """Embeddings of opened items: images and vectors may be mixed; names are for errors."""
         look = self.embedder.preprocessing
         if look is None:
             features = torch.stack(list(opened))
@@ -104,7 +108,7 @@ class Encoder:
             if isinstance(item, Tensor):
                 vectors[place] = item
         if images:
-            data = ItemData([opened[place] for place in images], look)
+            data = ItemData([opened[place] for place in images], look, names=[names[place] for place in images])
             loader = Loader(data, channels_last=self.machine.channels_last, device=self.where)
             vectors[images] = self._forward(loader, len(images), batch_size)
         return vectors
@@ -123,6 +127,14 @@ class Encoder:
         return self.machine.chosen
 
 
+def item_names(items: Sequence[Any], first: int = 0) -> list[str]:
+    """What an error calls each item: its path, or its number among all."""
+    return [
+        repr(str(item)) if isinstance(item, str | Path) else f"item {number}"
+        for number, item in enumerate(items, first)
+    ]
+
+
 def is_vector(item: Any) -> bool:
     """Whether an item is a vector (D,)."""
     return isinstance(item, Tensor | np.ndarray) and item.ndim == 1
@@ -130,6 +142,8 @@ def is_vector(item: Any) -> bool:
 
 def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
     """Lists of at most ``CHUNK`` items, in order."""
+    if not isinstance(items, Iterable):
+        raise UserError(f"the items are {items!r}; give {KINDS}, or several of these")
     left = iter(items)
     while chunk := list(islice(left, CHUNK)):
         yield chunk

@@ -19,7 +19,7 @@ from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
-from similis.values import Embedded, UserError
+from similis.values import DataError, Embedded, UserError
 
 if TYPE_CHECKING:  # runs evaluate without the object and its pictures
     from similis.run.model import Model
@@ -80,10 +80,18 @@ def evaluated_rows(manifest: Manifest, part: str = "") -> tuple[Tensor, str]:
     """
     stated = manifest.has("split")
     if part not in ("", "test", "all") or (part == "test" and not stated):
-        raise UserError(f"part {part!r} given; {manifest.name!r} has all{' and test' if stated else ' only'}")
+        raise UserError(
+            f"part {part!r} given; {manifest.name!r} has all{' and test' if stated else ' only'}: give that"
+        )
     everything = torch.arange(len(manifest))
     test = torch.tensor([name == "test" for name in manifest.parts])
     rows, words = (everything[test], "test classes") if stated and part != "all" else (everything, "all classes")
+    sizes = torch.unique(manifest.labels[rows], return_counts=True)[1]
+    if int((sizes > 1).sum()) < 2:
+        raise DataError(
+            f"{manifest.name!r} has {int((sizes > 1).sum())} classes with two images or more, of {len(sizes)} classes; "
+            "recall with an interval needs two such classes: add images"
+        )
     return rows, f"{len(rows):,} images of {len(manifest.classes(rows)):,} {words}"
 
 

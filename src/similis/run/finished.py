@@ -30,8 +30,10 @@ def finished(path: Path) -> RunResult:
     inside = sorted(p.parent.name for p in path.glob("*/result.json")) if path.is_dir() else []
     if len(inside) == 1:
         return finished(path / inside[0])
-    hint = f"; it holds the runs {', '.join(inside)}: name one of them" if inside else ""
-    raise UserError(f"{path} is not the folder of a finished run (it has no result.json){hint}")
+    if not path.is_dir():
+        raise UserError(f"there is no folder {path}; give the folder of a finished run, for example runs/photos-1")
+    hint = f"it holds the runs {', '.join(inside)}: name one of them" if inside else "`similis train` makes one"
+    raise UserError(f"{path} is not the folder of a finished run (it has no result.json); {hint}")
 
 
 def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder:

@@ -155,25 +155,34 @@ def parse_spec(values: Mapping[str, Any]) -> RunSpec:
 def explain_validation(item: Mapping[str, Any]) -> str:
     """One sentence about one wrong value."""
     place = [str(key) for key in item["loc"]]
+    name, fields = ".".join(place), spec_keys()
     if item["type"] == "extra_forbidden":
-        return unknown("key", ".".join(place), sorted(keys_at(place[:-1])))
-    return f"{'.'.join(place)} is {item.get('input')!r}: {item['msg']}"
+        beside = [key for key in fields if key.split(".")[:-1] == place[:-1]]
+        return unknown("key", name, beside, elsewhere=fields)
+    if item["type"] == "missing":
+        return f"{name} is missing"
+    if item["type"] == "value_error":
+        return f"{item['ctx']['error']}"
+    words = f" ({fields[name]})" if fields.get(name) else ""
+    return f"{name} is {item.get('input')!r}; it {item['msg'].removeprefix('Input ')}{words}"
 
 
-def keys_at(place: list[str]) -> list[str]:
-    """The keys that exist beside a wrong one, with their full path."""
-    model: Any = RunSpec
-    for key in place:
-        model = model.model_fields[key].annotation
-    return [".".join([*place, key]) for key in model.model_fields]
+def spec_keys(model: type[Part] | None = None, way: str = "") -> dict[str, str]:
+    """Every dotted key of a specification with its description, parts before the keys in them."""
+    found: dict[str, str] = {}
+    for key, field in (model or RunSpec).model_fields.items():
+        found[f"{way}{key}"] = field.description or ""
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Part):
+            found |= spec_keys(field.annotation, f"{way}{key}.")
+    return found
 
 
-def read_spec(path: Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
+def read_spec(path: str | Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
     """A specification from a YAML or JSON file, with single values changed by dotted keys.
 
     Example: ``read_spec(Path("run.yaml"), {"objective.options.margin_cos": 0.2})``.
     """
-    return parse_spec(replace_values(file_values(path), changes or {}))
+    return parse_spec(replace_values(file_values(Path(path)), changes or {}))
 
 
 def file_values(

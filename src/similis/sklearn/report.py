@@ -73,6 +73,8 @@ def parse_column(texts: Sequence[str]) -> Array | None:
 def accuracies(table: Table, learner: MetricLearner, seed: int) -> dict[str, Accuracy]:
     """Cross-validated accuracy of three nearest neighbours: columns of unit variance, and the learned metric."""
     labels = np.array(table.labels)
+    if len(set(table.labels)) < 2:
+        raise DataError(f"all rows are of one class, {table.labels[0]!r}; a metric needs rows of two classes or more")
     fewest = int(np.unique(labels, return_counts=True)[1].min())
     if fewest < 2:
         raise DataError("a class has one row only; every class needs two rows or more to be judged")

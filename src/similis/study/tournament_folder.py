@@ -10,6 +10,7 @@ from similis.study.ledger import Ledger
 from similis.study.plan.plan_file import read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Records
+from similis.values import UserError
 
 
 @dataclass(frozen=True)
@@ -38,4 +39,9 @@ class TournamentFolder:
 
     def plan(self) -> Plan:
         """The plan that was begun here."""
+        if not (self.path / "plan.yaml").exists():
+            raise UserError(
+                f"{self.path} is not the folder of a tournament (it has no plan.yaml); `similis tournament run` and "
+                "`similis compare` make one"
+            )
         return read_plan(self.path / "plan.yaml")

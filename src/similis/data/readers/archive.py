@@ -49,7 +49,7 @@ def open_zip(place: str) -> zipfile.ZipFile:
         # A path is opened by the archive itself, which then also closes it.
         return zipfile.ZipFile(open_binary(place) if is_url(place) else place)
     except FileNotFoundError as error:
-        raise DataError(f"there is no archive {place!r}") from error
+        raise DataError(f"there is no archive {place!r}; check the path") from error
     except OSError:
         raise
     except Exception as error:  # on damaged bytes zipfile raises more than BadZipFile

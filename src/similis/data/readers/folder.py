@@ -77,7 +77,9 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
     """A manifest in which the parent folders of an image name its class; other files are left out."""
     images = [path for path in files if is_image(path)]
     if not images:
-        raise DataError(f"{where!r} holds no image; known endings are {', '.join(sorted(ENDINGS))}")
+        raise DataError(
+            f"{where!r} holds no image ({', '.join(sorted(ENDINGS))}); put images there, in a folder for each class"
+        )
     check_names(images, where)
     loose = [path for path in images if "/" not in path]
     if loose:

@@ -12,7 +12,7 @@ from typing import Any
 
 from similis.data.content import digest_of, known_digests
 from similis.data.manifest import Manifest
-from similis.data.sources import first_line, tree_version
+from similis.data.sources import first_line, is_url, tree_version
 from similis.values import DataError, SimilisError, UserError, import_extra
 
 
@@ -75,6 +75,8 @@ WANTED = ("id", "path", "label", "class_name", "bytes")
 def read_lance(place: str) -> Manifest:
     """A manifest whose images are read one by one, in any order, from a Lance data set."""
     lance = import_extra("lance")
+    if not is_url(place) and not Path(place).exists():
+        raise DataError(f"there is no Lance data set {place!r}; check the path, or write it with: similis data pack")
     with lance_errors(place):
         data = lance.dataset(place)
         names = data.schema.names

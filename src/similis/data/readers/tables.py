@@ -30,7 +30,7 @@ def read_columns(place: str) -> dict[str, list[str]]:
         with open_binary(place) as file:
             text = bytes(file.read()).decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise DataError(f"there is no table {place!r}") from error
+        raise DataError(f"there is no table {place!r}; check the path") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(
@@ -68,7 +68,7 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         check_columns(table.column_names, place)
         columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
     except FileNotFoundError as error:
-        raise DataError(f"there is no table {place!r}") from error
+        raise DataError(f"there is no table {place!r}; check the path") from error
     except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:
         raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
     name = PurePosixPath(place).stem

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from similis.data.balanced_layout import allot, deal, group_by_label, spread
 from similis.data.random_draws import counter_generator
 from similis.data.sampling import SAMPLING, as_batches, number_of_batches, register_sampler
+from similis.labels import encode_labels
 from similis.values import UserError
 
 
 @register_sampler
-def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_class: int = 5) -> Tensor:
+def balanced(labels: Any, *, batch_size: int, seed: int, epoch: int, per_class: int = 5) -> Tensor:
     """P = B / K different classes in every batch, K images of each.
 
     Images of a class are drawn without replacement over the epoch; a class with fewer than K shows all
@@ -20,7 +23,7 @@ def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_clas
     than there are classes, each epoch draws its classes at random. Images of a class stand together.
 
     Args:
-        labels: (N,) class ids.
+        labels: (N,) class ids, a tensor or a list of any hashable values.
         batch_size: B, a multiple of K.
         seed: of the run.
         epoch: number of the epoch; batches are a pure function of these arguments.
@@ -37,7 +40,7 @@ def balanced(labels: Tensor, *, batch_size: int, seed: int, epoch: int, per_clas
         torch.Size([2, 2])
     """
     batches = number_of_batches(len(labels), batch_size)
-    groups = group_by_label(labels.numpy())
+    groups = group_by_label(encode_labels(labels).numpy())
     classes = classes_per_batch(batch_size, per_class, len(groups.sizes))
     generator = counter_generator(seed, SAMPLING, epoch)
     given = allot(groups.sizes, per_class, batches, batches * classes, generator)

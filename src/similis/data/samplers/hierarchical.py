@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from torch import Tensor
 
@@ -9,12 +11,13 @@ from similis.data.balanced_layout import LabelGroups, allot, deal, group_by_labe
 from similis.data.random_draws import counter_generator
 from similis.data.samplers.balanced import classes_per_batch
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler
+from similis.labels import encode_labels
 from similis.values import UserError
 
 
 @register_sampler
 def hierarchical(
-    labels: Tensor, *, groups: Tensor, batch_size: int, seed: int, epoch: int, per_class: int = 5, supers: int = 2
+    labels: Any, *, groups: Any, batch_size: int, seed: int, epoch: int, per_class: int = 5, supers: int = 2
 ) -> Tensor:
     """G super-classes in every batch, P / G classes of each, K images of each class.
 
@@ -22,7 +25,7 @@ def hierarchical(
     turn, without replacement. A super-class of fewer than P / G classes repeats classes within a batch.
 
     Args:
-        labels: (N,) class ids.
+        labels: (N,) class ids, a tensor or a list of any hashable values.
         groups: (N,) super-class ids; a class belongs to one.
         batch_size: B, a multiple of K * G.
         seed: of the run.
@@ -42,11 +45,11 @@ def hierarchical(
         torch.Size([4, 1])
     """
     batches = number_of_batches(len(labels), batch_size)
-    rows_by_class = group_by_label(labels.numpy())
+    rows_by_class = group_by_label(encode_labels(labels).numpy())
     wanted = classes_per_batch(batch_size, per_class, len(rows_by_class.sizes))
     if supers < 1 or wanted % supers:
         raise UserError(f"{wanted} classes in a batch do not divide over {supers} super-classes; change one of them")
-    classes_by_super = group_by_label(super_of_class(rows_by_class, groups.numpy()))
+    classes_by_super = group_by_label(super_of_class(rows_by_class, encode_labels(groups).numpy()))
     if supers > len(classes_by_super.sizes):
         raise UserError(f"supers={supers}, but there are only {len(classes_by_super.sizes)} super-classes")
     generator = counter_generator(seed, SAMPLING, epoch)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from similis.data.random_draws import counter_generator
 from similis.data.sampling import SAMPLING, Ints, as_batches, number_of_batches, register_sampler, shuffle
+from similis.labels import encode_labels
 from similis.values import UserError
 
 Floats = NDArray[np.float64]
@@ -16,7 +19,7 @@ GROUP = 4  # an image, its positive, a negative of each
 
 @register_sampler
 def mined(
-    labels: Tensor,
+    labels: Any,
     *,
     positives: Tensor | None,
     negatives: Tensor,
@@ -32,7 +35,7 @@ def mined(
     An image may be in a batch twice, as the negative of several others.
 
     Args:
-        labels: (N,) class ids.
+        labels: (N,) class ids, a tensor or a list of any hashable values.
         positives: (N,) row of a positive, -1 for none; None draws one for each image, anew in every epoch.
         negatives: (N, K) rows of negatives, hardest first, -1 for none.
         batch_size: B, a multiple of 4.
@@ -57,7 +60,7 @@ def mined(
     batches = mined_batches(len(labels), batch_size)
     generator = counter_generator(seed, SAMPLING, epoch)
     lists = negatives.numpy()[:, : nearest or None]
-    own = labels.numpy()
+    own = encode_labels(labels).numpy()
     ends = draw_positives(own, generator.random(len(own))) if positives is None else positives.numpy()
     useful = np.flatnonzero((ends >= 0) & (lists[:, 0] >= 0))
     useful = useful[lists[ends[useful], 0] >= 0]

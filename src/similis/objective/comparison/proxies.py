@@ -36,6 +36,8 @@ def initial_proxies(size: Size, per_class: int | None = None, start: Start = "un
             f"this loss learns class vectors: num_classes is {size.num_classes} and dim is {size.dim}; "
             "pass both, for example num_classes=100, dim=512 (or class_ids= and dim=)"
         )
+    if any(not hasattr(n, "__index__") or n < 1 for n in (size.num_classes, size.dim)):
+        raise UserError(f"num_classes is {size.num_classes!r} and dim is {size.dim!r}; both are whole numbers from 1")
     if per_class is not None and per_class < 1:
         raise UserError(f"there are {per_class} vectors per class; at least 1 is needed")
     shape = (size.num_classes, size.dim) if per_class is None else (size.num_classes, per_class, size.dim)

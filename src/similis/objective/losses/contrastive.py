@@ -77,8 +77,10 @@ def contrastive(
     for the geometries ``cosine``, ``euclid2`` (the survey), ``hadsell`` (the publication) and
     ``euclid`` (the code of the thesis), with S the cosine and D the distance of a pair.
 
-    Every unordered pair counts once; a relation's grades are the weights of its positives. The
-    cosine form is negative by design: ``offset`` adds 1 to each positive and leaves gradients alone.
+    Every unordered pair counts once; a relation's grades are the weights of its positives.
+
+    Values below 0 are expected of the cosine form, the default: a perfect batch has the value -1. ``offset=True``
+    adds 1 to each positive, so that curves end at 0, and leaves gradients alone.
 
     Args:
         embeddings: (B, D).

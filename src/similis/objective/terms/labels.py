@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from similis.labels import number_classes
 from similis.objective.host_copies import known_on_host, on_host
 from similis.values import UserError, send
 
@@ -49,6 +50,8 @@ def check_when_called(schema: str, on_device: Check) -> Callable[[Check], Check]
 
 def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> Tensor:
     """Labels as int64, or a relation as it is; anything else is refused."""
+    if not isinstance(labels, Tensor):
+        raise UserError(f"labels are {type(labels).__name__}; a function takes a tensor, similis.loss(...) any labels")
     if labels.ndim == 2:
         if labels.shape[0] != rows:
             raise UserError(f"the relation has {labels.shape[0]} rows for {rows} {what}; pass one row for each")
@@ -94,12 +97,7 @@ def find_rows(labels: Tensor, ids: Tensor) -> Tensor:
 
 def sort_class_ids(class_ids: Iterable[int], num_classes: int | None) -> Tensor:
     """Class ids in rising order as int64; repeated ids or a wrong number of them are refused."""
-    ids = sorted(int(i) for i in class_ids)
-    if len(set(ids)) != len(ids):
-        raise UserError("class_ids repeat an id; pass each training id once")
-    if num_classes is not None and num_classes != len(ids):
-        raise UserError(f"num_classes is {num_classes} but there are {len(ids)} class_ids; pass only class_ids")
-    return torch.tensor(ids, dtype=torch.int64)
+    return torch.tensor(list(number_classes([int(i) for i in class_ids], num_classes)), dtype=torch.int64)
 
 
 def spoil_strangers(value: Tensor, labels: Tensor, learned: Mapping[str, Tensor]) -> Tensor:

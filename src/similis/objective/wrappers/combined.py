@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,8 +63,9 @@ class Combined(nn.Module):
         self.weights = tuple(weight for weight, _ in terms)
         self.terms = nn.ModuleList([term for _, term in terms])
 
-    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+    def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
         """The weighted sum for embeddings (B, D) and class ids (B,); image ids go to a memory."""
+        labels = self.loss.encode(labels)
         if embeddings.is_cpu or torch.compiler.is_compiling():
             return self._sum(embeddings, labels, image_ids)
         with plan_on_host(embeddings, labels) as here:

@@ -69,7 +69,7 @@ class WithMemory(nn.Module):
         self._waiting: tuple[Tensor, Tensor, Tensor] | None = None
         self._readers: set[object] = set()  # graphs, and saved states, that may still need the rows as they are
 
-    def __call__(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+    def __call__(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
         """As :meth:`forward`, with its type."""
         value: Tensor = super().__call__(embeddings, labels, image_ids=image_ids)
         return value
@@ -78,12 +78,17 @@ class WithMemory(nn.Module):
         """Rows filled so far."""
         return min(int(on_host(self.seen)), len(self.vectors))
 
-    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:
+    def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
         """The loss over batch and memory; in training mode the batch then waits to be remembered."""
+        labels = self.encode(labels)
         if embeddings.is_cpu:
             return self._with_rows(embeddings, labels, image_ids)
         with plan_on_host(embeddings, labels) as here:
             return self._with_rows(embeddings, here, image_ids)
+
+    def encode(self, labels: Any) -> Tensor:
+        """Labels as a tensor, in numbers that hold for all batches."""
+        return self.loss.encode(labels, self)
 
     def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
         if self._waiting is not None and self.training:

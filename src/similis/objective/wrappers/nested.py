@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,12 +49,13 @@ class Nested(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: Any,
         *,
         image_ids: Tensor | None = None,  # noqa: ARG002
         references: References | None = None,
     ) -> Tensor:
         """The mean over the sizes."""
+        labels = self.encode(labels, references)
         if embeddings.shape[1] < self.sizes[-1]:
             raise UserError(
                 f"embeddings have {embeddings.shape[1]} dimensions and the largest size is {self.sizes[-1]}; "
@@ -63,6 +65,10 @@ class Nested(nn.Module):
             return self._mean(embeddings, labels, references)
         with plan_on_host(embeddings, labels) as here:
             return self._mean(embeddings, here, references)
+
+    def encode(self, labels: Any, references: object = None) -> Tensor:
+        """Labels as a tensor, as the loss inside encodes them."""
+        return self.loss.encode(labels, references)
 
     def _mean(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Tensor:
         total = embeddings.new_zeros(())

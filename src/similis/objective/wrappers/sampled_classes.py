@@ -87,8 +87,9 @@ class SampledClasses(nn.Module):
         self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def forward(self, embeddings: Tensor, labels: Tensor, *, image_ids: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """The loss of a batch over a new sample of the classes."""
+        labels = self.loss.encode(labels)
         classes, communicator = self.loss.classes, current_context().communicator
         if classes is not None and communicator is None:
             raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from similis.registry import losses, unknown
+from similis.objective.loss_options import check_settings
+from similis.registry import losses
 from similis.run.spec import ObjectiveSpec
 from similis.run.training_spec import MiningSpec, Part
 
@@ -50,9 +51,7 @@ class Contestant(Part):
     @model_validator(mode="after")
     def known(self) -> Contestant:
         """The loss exists; names are good file names."""
-        entry = losses.get(self.loss)
-        if self.preset is not None and self.preset not in entry.presets:
-            raise ValueError(unknown(f"preset of {self.loss}", self.preset, entry.presets))
+        check_settings(self.loss, self.options, preset=self.preset, miner=self.miner)
         if not all(c.isalnum() or c in "_+." for c in self.title):
             raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
         if self.lr is not None and not self.fixed:
