@@ -1,7 +1,7 @@
-"""Writes every page that follows from the code: ``python docs/generate.py``, before ``mkdocs build``.
+"""Writes the two generated pages that the repository keeps: ``python docs/generate.py``.
 
-Losses, their pictures and miners come from the registry, conformance from the tests' oracles and from
-the peer library run side by side, errata with numbers computed on the spot.
+Conformance comes from the tests' oracles and from the peer library run side by side, errata with numbers computed on
+the spot. All other generated pages are written by ``mkdocs build`` itself (``docs/hooks.py``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ sys.path[:0] = [str(ROOT)]
 def main() -> None:
     from docs.generator.conformance import conformance_page
     from docs.generator.errata import errata_page
-    from docs.generator.losses import write_losses
 
     docs = ROOT / "docs"
-    print("losses and miners:", write_losses(docs), "files")
     for name, page in {"errata.md": errata_page, "conformance.md": conformance_page}.items():
         (docs / name).write_text(page(), encoding="utf-8")
         print(name)

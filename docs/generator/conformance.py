@@ -37,10 +37,6 @@ COLUMNS = [
     "peer difference",
     "verdict",
     "note",
-    "geometry",
-    "time",
-    "memory",
-    "paper",
 ]
 
 
@@ -69,9 +65,8 @@ class Row:
         return "agrees" if self.peer.agrees else "differs"
 
     def cells(self) -> list[str]:
-        e = self.entry
         return [
-            e.name,
+            self.entry.name,
             self.form,
             short(self.value),
             short(self.gradient),
@@ -80,10 +75,6 @@ class Row:
             short(self.difference) if self.peer else "-",
             self.peer_verdict,
             (self.peer.note if self.peer else "") or "-",
-            e.geometry,
-            e.cost.time,
-            e.cost.memory,
-            e.paper,
         ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import inspect
 from pathlib import Path
 
 from similis.cli.losses import FAMILIES, RELATIONS, SAMPLING, needs, options, span, year
@@ -11,17 +11,25 @@ from similis.registry import LossEntry, losses, miners
 
 
 def write_losses(docs: Path) -> int:
-    """Write the table, a page and the pictures of every loss, and the page of miners; returns the number of files."""
+    """Write the table, a page and the pictures of every loss; returns the number of files."""
     folder = docs / "losses"
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "pictures").mkdir(parents=True)
-    (folder / "index.md").write_text(table_page(), encoding="utf-8")
-    (docs / "miners.md").write_text(miners_page(), encoding="utf-8")
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    pages = {"index.md": table_page()} | {f"{entry.name}.md": loss_page(entry) for entry in losses}
+    for name, page in pages.items():
+        write_if_changed(folder / name, page)
     for entry in losses:
+        formula = Path(inspect.getfile(entry.function))
         for form in entry.forms:
-            save_forces(entry.name, folder / "pictures" / f"{entry.name}-{form}.png", form=form)
-        (folder / f"{entry.name}.md").write_text(loss_page(entry), encoding="utf-8")
-    return sum(1 for file in folder.rglob("*.*")) + 1
+            picture = folder / "pictures" / f"{entry.name}-{form}.png"
+            if not picture.exists() or picture.stat().st_mtime < formula.stat().st_mtime:
+                save_forces(entry.name, picture, form=form)
+    return sum(1 for file in folder.rglob("*.*"))
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a text; a file that holds it already is left alone, so that ``mkdocs serve`` does not build forever."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def cell(text: str) -> str:
@@ -35,19 +43,27 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def docstring(name: str, heading: str) -> str:
+    """Signature and docstring of a function, under the name by which users reach it."""
+    return f"::: {name}\n    options:\n      heading: '{heading}'\n"
+
+
 def table_page() -> str:
     """All losses by family."""
-    parts = ["# Losses\n", "Every loss of the library, from the registry. `similis losses` prints the same table.\n"]
+    intro = (
+        "Every loss of the library. `similis losses` prints this table; `proxy_anchor` is what `similis train` takes."
+    )
+    parts = ["# Losses\n", f"{intro}\n"]
     for family in FAMILIES:
         rows = [
-            [f"[{e.name}]({e.name}.md)", e.summary, e.geometry, e.input, ", ".join(needs(e)) or "-", year(e.paper)]
+            [f"[{e.name}]({e.name}.md)", e.summary, ", ".join(needs(e)) or "-", year(e.paper)]
             for e in losses
             if e.family == family
         ]
         if rows:
             parts += [
                 f"## {family.capitalize()}\n",
-                table(["name", "what it does", "geometry", "input", "needs", "year"], rows),
+                table(["name", "what it does", "needs", "year"], rows),
             ]
     return "\n".join(parts)
 
@@ -73,8 +89,11 @@ def loss_page(entry: LossEntry) -> str:
         ],
         ["time, memory", f"{entry.cost.time}; {entry.cost.memory}"],
     ]
-    parts = [f"# {entry.name}\n", f"{entry.summary}\n", table(["", ""], facts), "## Formula and options\n"]
-    parts += [f"::: {module}.{entry.function.__name__}\n", "## Forms and their forces\n"]
+    parts = [f"# {entry.name}\n", f"{entry.summary}\n", table(["what", "value"], facts), "## Formula and options\n"]
+    parts += [
+        docstring(f"{module}.{entry.function.__name__}", f"similis.losses.{entry.name}"),
+        "## Forms and their forces\n",
+    ]
     parts.append("Arrows show minus the gradient at a batch of three classes on the circle.\n")
     for form, chosen in entry.forms.items():
         parts.append(f"### {form}\n\n`{options(chosen) or 'defaults'}`\n")
@@ -117,5 +136,5 @@ def miners_page() -> str:
         ]
         for m in miners
     ]
-    blocks = [f"::: {m.function.__module__}.{m.function.__name__}\n" for m in miners]
+    blocks = [docstring(f"{m.function.__module__}.{m.function.__name__}", f'similis.miner("{m.name}")') for m in miners]
     return "\n".join(["# Miners\n", intro, table(["name", "returns", "what it picks", "year"], rows), *blocks])

@@ -22,6 +22,7 @@ def markdown(docstring: str) -> str:
         r"^([ \t]*)\.\. math::[ \t]*(.*(?:\n(?:\1[ \t]+.*|[ \t]*(?=\n\1[ \t])))*)", display, docstring, flags=re.M
     )
     text = re.sub(r"^([ \t]*)=+ +=[= ]*\n(?:.*\n)+?\1=+ +=[= ]*\n(?:.*\n)+?\1=+ +=[= ]*$", table, text, flags=re.M)
+    text = re.sub(r"^([ \t]*)Example:[ \t]*$", r"\1Examples:", text, flags=re.M)  # the name whose doctests are code
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text)
     text = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", text)
     text = re.sub(r"^([ \t]*)(Shapes?|When to use|References?):[ \t]+", r"\1**\2.** ", text, flags=re.M)

@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from similis.cli.train import remarks
 from similis.cli.train_spec import asked_keys, asked_spec, move_loss_options, parse_settings
 from similis.run.machine import Machine
 from similis.values import UserError
@@ -53,6 +56,64 @@ def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
     assert again[again.index("proxy_anchor") :] == out[out.index("proxy_anchor") :]  # the table, and no training
     assert "images/s" not in again
     assert (folder / "sheet.png").stat().st_mtime_ns == stamp
+
+
+def test_a_plan_comes_before_training_and_not_before_a_run_that_is_done(photos, tmp_path, capsys):
+    for empty in ("eel", "owl"):
+        (tmp_path / photos / empty).mkdir()
+    assert ended(["train", photos, *SMALL, "--no-pictures"]) == 0
+    plan = capsys.readouterr().out.partition("training: 1 epochs")[0]
+    assert "images      8 of 2 classes train, 8 of 2 classes validate, 16 of 4 classes test" in plan
+    assert "left out    2 folders without images: 'eel', 'owl'" in plan
+    assert "too few to choose the number of epochs" in plan
+    assert "settings    16 pixels, batches of 8, 0 loader processes" in plan
+    assert re.search(r"time +about \d+ s: 1 s to choose .* to train again on all training classes, 1 s to eval", plan)
+    spec = json.loads((run_folder(tmp_path) / "spec.json").read_text())
+    assert (spec["data"]["validation_share"], spec["model"]["image_size"]) == (0.3, 16)
+    assert ended(["train", photos, *SMALL, "--no-pictures"]) == 0
+    again = capsys.readouterr().out
+    assert "time " not in again
+    assert len(list((tmp_path / "runs").glob("[!.]*"))) == 1
+
+
+def test_all_classes_train_and_nothing_is_tested(photos, tmp_path, capsys):
+    assert ended(["train", photos, *SMALL, "--all-classes"]) == 0
+    out = capsys.readouterr().out
+    assert "images      32 of 8 classes train\n" in out
+    assert "Nothing was held out" in out
+    assert not any(words in out for words in ("test R@1", "validation R@1", "untrained", "Training helped"))
+    result = json.loads((run_folder(tmp_path) / "result.json").read_text())
+    assert (result["test"], result["before"], result["epochs"]) == ({}, [], 1)
+    assert result["trained_on"] == "all classes"
+    assert re.search(r"images +train 32, test 0 ", out)
+    assert ended(["verify", str(run_folder(tmp_path)), str(tmp_path / photos)]) == 2
+    assert "has trained on every class" in capsys.readouterr().err
+
+
+def test_all_classes_train_also_where_the_data_state_test_classes(tmp_path, capsys):
+    files = {f"{part}/{part}{c}/{n}.png": picture(100 * len(part) + 10 * c + n)
+             for part in ("train", "test") for c in range(3) for n in range(4)}  # fmt: skip
+    photos = str(write(tmp_path / "photos", files))
+    assert ended(["train", photos, *SMALL, "--runs", str(tmp_path / "runs"), "--all-classes", "--no-pictures"]) == 0
+    assert "images      24 of 6 classes train\n" in capsys.readouterr().out
+
+
+def result_of(validation, test, classes):
+    """What the remarks look at."""
+    return SimpleNamespace(
+        selected_on="validation",
+        validation={"recall@1": validation},
+        test={"recall@1": test},
+        facts={"images": {"validation": 16, "test": 64}, "classes": {"validation": classes, "test": 8}},
+    )
+
+
+def test_a_large_gap_between_validation_and_test_is_explained():
+    (said,) = remarks(result_of(0.9375, 0.2969, 2))
+    assert "64 points above" in said
+    assert "16 images of 2 classes validate, 64 images of 8 classes test" in said
+    assert remarks(result_of(0.35, 0.30, 2)) == []
+    assert remarks(result_of(0.9, 0.3, 8)) == []  # not for want of classes
 
 
 def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):

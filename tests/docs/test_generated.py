@@ -1,14 +1,22 @@
-"""The generated pages: conformance and errata are kept in the repository and must be current."""
+"""Generated pages: conformance and errata are kept in the repository and must be current; others have every name."""
 
+import html
 import re
+from pathlib import Path
 
 import pytest
 
+import similis
+from docs.generator.command_line import command_line_page
 from docs.generator.conformance import COLUMNS, EXACT, measured, rows_of
 from docs.generator.errata import errata_page
 from docs.generator.losses import cell, loss_page, table_page
 from docs.generator.mathematics import markdown
+from docs.generator.specification import specification_page
+from docs.hooks import formula, on_page_content, site_link
+from similis.cli import VERBS
 from similis.registry import losses
+from similis.run.spec import RunSpec
 from tests.docs.blocks import ROOT
 from tests.proof import forms
 
@@ -81,7 +89,7 @@ def test_docstrings_become_markdown():
     assert markdown(text) == "Half.\n\n$$\nx\n/ 2\n$$\n\nwith $x$ and `X`.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
 
-def test_the_navigation_names_pages_that_exist():
+def test_the_navigation_names_pages_that_exist_and_all_of_them():
     import yaml
 
     def files(node):
@@ -95,14 +103,64 @@ def test_the_navigation_names_pages_that_exist():
 
     Loader.add_multi_constructor("", lambda loader, tag, node: None)
     config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)
-    written = {"losses/index.md", "miners.md"}  # by generate.py
+    written = {"losses/index.md", "miners.md", "command-line.md", "specification.md"}  # by mkdocs build
     assert [
         f
         for f in files(config["nav"])
         if f not in written and not any((root / f).exists() for root in (ROOT / "docs", ROOT))
     ] == []
-    decisions = {f"decisions/{p.name}" for p in (ROOT / "docs" / "decisions").glob("*.md")}
-    assert decisions <= set(files(config["nav"]))
+    here = ROOT / "docs"
+    pages = {
+        p.relative_to(here).as_posix() for part in (".", "decisions", "tutorials") for p in (here / part).glob("*.md")
+    }
+    assert pages - set(files(config["nav"])) == set()
+
+
+def test_examples_of_docstrings_become_code():
+    assert markdown("Args:\n    x: y\n\nExample:\n    >>> 1\n    1\n").endswith("Examples:\n    >>> 1\n    1\n")
+
+
+@pytest.mark.parametrize(("page", "module"), [("reference.md", similis), ("reference-formula.md", similis.formula)])
+def test_the_reference_has_every_public_name(page, module):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    lines = rf"(^::: |`){re.escape(module.__name__)}\.(\w+)"
+    named = {name for _, name in re.findall(lines, text, re.M)}
+    assert set(module.__all__) - named == set()
+
+
+def test_the_page_of_the_command_line_has_every_verb_and_option():
+    page = command_line_page()
+    assert [words for words in VERBS if f"\n## similis {words}\n" not in page] == []
+    assert "| `--recipe` |" in page
+    assert "| `SOURCE` |" in page
+
+
+def test_the_page_of_the_specification_has_every_key():
+    page = specification_page()
+    parts = {name: field.annotation for name, field in RunSpec.model_fields.items() if name != "seed"}
+    keys = [key for part in parts.values() for key in part.model_fields if key != "mining"]
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
+    assert "| `mining.top_k` | whole number or null | `null` |" in page
+    assert "| `optimiser` | `adamw`, `adam`, `sgd` | `adamw` |" in page
+
+
+@pytest.mark.parametrize(
+    ("target", "folder", "expected"),
+    [
+        ("src/similis/objective/losses/triplet.py", "tutorials", "../losses/triplet.md"),
+        ("results/losses.md", "", "results/losses.md"),
+        ("docs/model.md", "results", "../model.md"),
+        ("examples/own_loop.py", "tutorials", "../examples/own_loop.py"),
+    ],
+)
+def test_links_of_the_repository_become_links_of_the_site(target, folder, expected):
+    assert site_link(ROOT / target, Path(folder), "as given") == expected
+
+
+def test_formulas_become_mathml():
+    assert "<mi>α</mi>" in html.unescape(on_page_content(r'<span class="arithmatex">\(\alpha\)</span>'))
+    with pytest.raises(ValueError, match="add it to TEX"):
+        formula(r"\nonsense x", "inline")
 
 
 def test_conformance_page_counts_its_rows(committed):

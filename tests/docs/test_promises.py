@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from similis import __version__
 from tests.docs.blocks import ROOT, pages
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -34,6 +35,11 @@ def test_an_extra_brings_what_code_imports(extra):
 def test_all_brings_every_extra_and_nothing_else():
     (everything,) = EXTRAS["all"]
     assert set(re.search(r"\[(.*)\]", everything)[1].split(",")) == set(EXTRAS) - {"all", "dev"}
+
+
+def test_the_citation_has_the_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", text, re.M)[1] == __version__
 
 
 def test_layers_name_packages():

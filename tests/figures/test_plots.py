@@ -25,6 +25,12 @@ RECORDS = [
 ]
 
 
+def test_recalls_of_interpolated_weights_are_no_part_of_a_curve():
+    """``--recipe careful`` logs the recall of every share of the training, which belongs to no epoch."""
+    shares = [{"stage": "select", "step": 0, "share": 0.5, "recall@1": 0.9}]
+    assert read_curves([*RECORDS, *shares]) == read_curves(RECORDS)
+
+
 def test_lines_of_the_metrics_become_one_curve_for_each_stage():
     select, refit = read_curves(RECORDS)
     assert (select.steps, select.losses) == ((1, 2, 3, 4), (9.0, 8.0, 7.0, 6.0))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from similis.data.open_data import open_data
 from similis.run.finished import finished
+from similis.run.machine import Silence
 from similis.run.places import claim_run, find_run, with_whole_paths
-from similis.values import DataError
+from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 from tests.run.small import ran, small
 
@@ -51,6 +55,45 @@ def test_a_run_that_is_refused_leaves_nothing(photos):
     with pytest.raises(DataError):
         ran(photos / "runs", data__source="nowhere/")
     assert not (photos / "runs").exists()
+
+
+def test_a_run_that_fails_before_a_checkpoint_leaves_nothing(photos):
+    with pytest.raises(UserError, match="gem learns"):
+        ran(photos / "runs", data__source="My photos", model__trains="head", model__pooling="gem")
+    assert list((photos / "runs").iterdir()) == []
+
+
+def test_a_run_that_fails_later_keeps_what_it_can_resume_from(photos):
+    class Failure(Silence):
+        def on_step(self, report, mined):
+            if report.progress.step == 2:
+                raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        ran(photos / "runs", Failure(), data__source="My photos")
+    assert (photos / "runs" / "my-photos-1" / "checkpoint-select.safetensors").exists()
+    assert ran(photos / "runs", data__source="My photos").folder.name == "my-photos-1"
+
+
+def test_files_of_a_run_have_the_mode_of_the_umask(photos):
+    before = os.umask(0o027)
+    try:
+        folder = ran(photos / "runs", data__source="My photos", training__epochs=1).folder
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in folder.iterdir() if path.is_file()}
+    assert set(modes) > {"model.safetensors", "embeddings.safetensors", "result.json"}
+    assert set(modes.values()) == {"0o640"}
+
+
+def test_vectors_have_names_beside_them(photos):
+    result = ran(photos / "runs", data__source="My photos", training__epochs=0)
+    with (result.folder / "embeddings.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    data, ids = open_data("My photos"), result.embeddings()["ids"].tolist()
+    assert [int(row["row"]) for row in table] == ids
+    assert [row["path"] for row in table] == [data.values("path")[row] for row in ids]
+    assert all(row["path"].startswith(f"{row['class_name']}/") for row in table)
 
 
 def test_many_processes_that_begin_one_run_share_its_folder(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from similis.run.result import RunResult
     from similis.run.spec import RunSpec
 
+LARGE_GAP = 0.1  # of R@1, between validation and test
+
 
 def train(
     *,
@@ -25,13 +28,13 @@ def train(
     ],
     loss: Annotated[str | None, typer.Option(help="A loss; the verb `losses` lists them. [proxy_anchor]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the images; 0 only evaluates. [10]")] = None,
-    size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own]")] = None,
+    size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own, or what fits]")] = None,
     dim: Annotated[int | None, typer.Option(help="Embedding size. [512]")] = None,
     backbone: Annotated[
         str | None, typer.Option(help="small_conv, googlenet, ... or a timm name. [tf_efficientnet_lite0]")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="pretrained, a file, or none. [pretrained]")] = None,
-    batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
+    batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, or what fits]")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [0.0001]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [0]")] = None,
     recipe: Annotated[
@@ -43,8 +46,13 @@ def train(
     set_: Settings = None,
     allow_counts: AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    loaders: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
-    cache_gb: Annotated[float, typer.Option(help="Memory for decoded images.", min=0)] = 2.0,
+    all_classes: Annotated[
+        bool, typer.Option("--all-classes", help="Train on every class, for production: nothing is left to test.")
+    ] = False,
+    loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]", min=0)] = None,
+    cache_gb: Annotated[
+        float | None, typer.Option(help="Memory for decoded images. [what fits, at most 2]", min=0)
+    ] = None,
     root: Root = None,
     verify: Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")] = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
@@ -64,25 +72,24 @@ def train(
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console
     from similis.cli.train_display import Display
-    from similis.cli.train_spec import asked_keys, asked_spec, recipe_keys
+    from similis.cli.train_spec import ALL_CLASSES, asked_keys, asked_spec, recipe_keys
     from similis.run.machine import Machine
 
     check_place(ranks, workers, address)
     machine = Machine(
-        root=runs, device=device, workers=loaders, cache_bytes=int(cache_gb * 2**30), data_root=root, verify=verify,
-        divide_classes=divide_classes, pass_rows=pass_rows,
+        root=runs, device=device, data_root=root, verify=verify, divide_classes=divide_classes, pass_rows=pass_rows
     )  # fmt: skip
     named = {
         "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,
         "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
         "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
     }  # fmt: skip
-    spec = asked_spec(source, recipe_keys(recipe) | asked_keys(named, set_ or ()), machine)
-    if workers is None:  # the driver of Ray may have other devices than its workers
-        from similis.engine.device import describe_device
-
-        console().print(f"device      {describe_device(machine.chosen)}", markup=False)
+    keys = recipe_keys(recipe) | asked_keys(named, set_ or ()) | (ALL_CLASSES if all_classes else {})
     try:
+        if workers is None:
+            spec, machine = prepare(source, keys, machine, loaders, cache_gb)
+        else:  # the driver of Ray may have other devices than its workers
+            spec, machine = asked_spec(source, keys, machine), replace(machine, workers=loaders or 0)
         with Display() as display:
             if workers is None:
                 from similis.run.distributed import run_on_ranks
@@ -110,6 +117,27 @@ def train(
     return {"folder": result.folder, **result.to_json()}
 
 
+def prepare(
+    source: str, keys: Mapping[str, Any], machine: Machine, loaders: int | None, cache_gb: float | None
+) -> tuple[RunSpec, Machine]:
+    """The specification and the machine with defaults that fit, and the plan on the screen unless the run is done."""
+    from similis.cli.screen import console
+    from similis.cli.train_defaults import fit_defaults, fit_machine
+    from similis.cli.train_plan import show_plan
+    from similis.cli.train_spec import asked_spec
+    from similis.engine.device import describe_device
+    from similis.run.parts import open_source
+    from similis.run.run import find_result
+
+    spec = asked_spec(source, keys, machine, fit_defaults)
+    data = open_source(spec, machine)
+    machine = fit_machine(machine, spec, len(data.manifest), loaders=loaders, cache_gb=cache_gb)
+    console().print(f"device      {describe_device(machine.chosen)}", markup=False)
+    if find_result(spec, machine, data) is None:
+        show_plan(spec, machine, data)
+    return spec, machine
+
+
 def check_place(ranks: int, workers: int | None, address: str | None) -> None:
     """Refuse contradictions: processes of this machine, or workers of Ray, and an address of Ray only with them."""
     if ranks < 1 or (workers is not None and workers < 1):
@@ -130,7 +158,29 @@ def report(result: RunResult) -> None:
         from similis.run.untouched import training_verdict
 
         console().print(training_verdict(result.before), markup=False, soft_wrap=True)
+    for words in remarks(result):
+        console().print(words, markup=False, soft_wrap=True)
     console().print(f"run folder  {result.folder}", markup=False, soft_wrap=True)
+
+
+def remarks(result: RunResult) -> list[str]:
+    """What a reader of the numbers should know: that nothing was held out, or why validation is far above test."""
+    images, classes = result.facts["images"], result.facts.get("classes", {})
+    if not images["test"]:
+        return [
+            "Nothing was held out: no figure says how well unseen classes are found. "
+            "Train without --all-classes to measure it, and to have the number of epochs chosen."
+        ]
+    if result.selected_on != "validation" or not result.test or not classes:
+        return []
+    gap = result.validation["recall@1"] - result.test["recall@1"]
+    if gap < LARGE_GAP or classes["validation"] >= classes["test"]:
+        return []
+    chose, tested = (f"{images[part]} images of {classes[part]} classes" for part in ("validation", "test"))
+    return [
+        f"Validation R@1 is {100 * gap:.0f} points above test R@1 because fewer classes can be confused: {chose} "
+        f"validate, {tested} test. Expect the test figure on new classes."
+    ]
 
 
 def lines(result: RunResult) -> list[tuple[str, str]]:
@@ -145,7 +195,7 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("pooling", m.pooled_by),
         ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
         ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
-        ("images", ", ".join(f"{part} {facts['images'][part]}" for part in ("train", "validation", "test"))),
+        ("images", image_words(result)),
         ("batch", batch_words(result.spec)),
         ("protocol", result.spec.data.protocol),
         ("selected on", result.selected_on),
@@ -160,6 +210,14 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         return stated
     stated.append(("test MAP@R", percent(result.test["map@r"])))
     return stated + [before_line(row) for row in result.before]
+
+
+def image_words(result: RunResult) -> str:
+    """How many images each part has; validation images train where nothing was chosen by them."""
+    counts = {part: result.facts["images"][part] for part in ("train", "validation", "test")}
+    if result.spec.training.select == "last":
+        counts["train"] += counts.pop("validation")
+    return ", ".join(f"{part} {count}" for part, count in counts.items())
 
 
 def before_line(row: Mapping[str, Any]) -> tuple[str, str]:

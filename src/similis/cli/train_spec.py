@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ FILES = (".yaml", ".yml", ".json")
 RECIPES: dict[str, dict[str, Any]] = {
     "careful": {"model.dim": None, "training.lr": 1e-4, "training.interpolate": [0.0, 0.25, 0.5, 0.75, 1.0]},
 }
+# What --all-classes means: nothing validates and nothing tests.
+ALL_CLASSES: dict[str, Any] = {"data.test_share": 0.0, "training.select": "last"}
+Fit = Callable[[RunSpec, Mapping[str, Any], Machine], RunSpec]
 SCRATCH = ("small_conv",)  # networks without published weights
 
 
@@ -47,11 +50,12 @@ def recipe_keys(name: str | None) -> dict[str, Any]:
     return dict(RECIPES[name])
 
 
-def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit | None = None) -> RunSpec:
     """The specification: a file's with the values asked for, or the defaults for a source of images.
 
     Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
     a network that starts from the seed trains its batch norm, and a batch is one that the training images can make.
+    ``fit`` chooses more of them; a file stays as it is.
     """
     if Path(source).suffix in FILES:
         return parse_spec(move_loss_options(replace_values(file_values(Path(source)), keys)))
@@ -62,7 +66,7 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine) -> RunSpe
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)
     spec = parse_spec(values)
-    return fit_batch(spec, keys, machine) if spec.training.epochs else spec
+    return (fit or fit_batch)(spec, keys, machine) if spec.training.epochs else spec
 
 
 def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:

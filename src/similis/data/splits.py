@@ -59,7 +59,8 @@ def split_data(
         validation_share: share of the training classes that validate, at least two classes where there are three.
         folds: number of folds; fold sizes differ by at most one class.
         fold: the fold that validates, 0 to folds - 1.
-        test_share: share of all classes that test, where there is no official split.
+        test_share: share of all classes that test, where there is no official split; 0 trains on every class, also
+            on those that the data set states for test.
 
     Example:
         >>> from similis.data.open_data import open_data
@@ -86,7 +87,7 @@ def split_data(
 
 def find_test_classes(manifest: Manifest, labels: Ints, seed: int, share: float) -> tuple[Ints, Ints]:
     """Training and test classes: official if stated, otherwise drawn."""
-    if manifest.has("split"):
+    if manifest.has("split") and share:  # without a share nothing is held out
         is_test = np.array([part == "test" for part in manifest.values("split")])
         train, test = np.unique(labels[~is_test]), np.unique(labels[is_test])
         shared = np.intersect1d(train, test)

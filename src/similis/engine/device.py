@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from similis.values import UserError
@@ -10,6 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 CPU = "cpu"
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+GIB = 2**30
 
 
 def choose_device(name: str = "auto", rank: int = 0) -> torch.device:
@@ -75,3 +80,26 @@ def describe_device(device: torch.device) -> str:
     module = torch.get_device_module(device.type)
     name = module.get_device_name(device.index) if hasattr(module, "get_device_name") else ""
     return f"{device}" + (f", {name}" if name else "")
+
+
+def count_cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def total_memory(device: torch.device) -> int:
+    """Whole GiB of a device's memory, used or not: of the machine or its container for the processor."""
+    import torch
+
+    if device.type != CPU:
+        module = torch.get_device_module(device.type)
+        if hasattr(module, "get_device_properties"):
+            return int(module.get_device_properties(device).total_memory) // GIB
+        if hasattr(module, "recommended_max_memory"):  # Metal shares the memory of the machine
+            return int(module.recommended_max_memory()) // GIB
+    sizes = [8 * GIB]  # for a system that does not say
+    with suppress(AttributeError, ValueError, OSError):
+        sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+        sizes.append(int(CONTAINER_LIMIT.read_text()))
+    return max(1, min(sizes) // GIB)

@@ -43,8 +43,8 @@ def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
             stage,
             tuple(r["step"] for r in kept if r["stage"] == stage and "loss" in r),
             tuple(r["loss"] for r in kept if r["stage"] == stage and "loss" in r),
-            tuple(r["epoch"] for r in kept if r["stage"] == stage and "recall@1" in r),
-            tuple(r["recall@1"] for r in kept if r["stage"] == stage and "recall@1" in r),
+            tuple(r["epoch"] for r in kept if r["stage"] == stage and {"epoch", "recall@1"} <= r.keys()),
+            tuple(r["recall@1"] for r in kept if r["stage"] == stage and {"epoch", "recall@1"} <= r.keys()),
         )
         for stage in stages
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,8 +17,10 @@ from similis.data.manifest import Manifest
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.retrieval.intervals import mean_interval
+from similis.run.answers import entries_of
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
+from similis.training.files import replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
 from similis.values import DataError, Embedded, UserError
@@ -68,7 +72,20 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     for name, tensors in {"scores": keep, "embeddings": found._asdict()}.items():
         metadata = {"format": f"similis-{name}-1", "contents": f"{folder.address}/{name}"}
         save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
+    write_names(folder.path / "embeddings.csv", source.manifest, found.ids)
     return result
+
+
+def write_names(path: Path, manifest: Manifest, rows: Tensor) -> None:
+    """A table of images in the order of their vectors: row number of the data set, path, class name."""
+    named = entries_of(manifest.select(rows))
+    table = [(row, entry.id, entry.label) for row, entry in zip(rows.tolist(), named, strict=True)]
+
+    def write(beside: Path) -> None:
+        with beside.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("row", "path", "class_name"), *table])
+
+    replace_file(path, write)
 
 
 def evaluated_rows(manifest: Manifest, part: str = "") -> tuple[Tensor, str]:

@@ -103,6 +103,12 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
         yield
 
 
+def remove_unbegun(folder: RunFolder) -> None:
+    """Remove the folder of a run that failed before its first checkpoint: there is nothing to resume."""
+    if not any(folder.path.glob("*.safetensors")):
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
 def run_name(spec: RunSpec) -> str:
     """What a run is called: its data.
 

@@ -47,7 +47,9 @@ def training_steps(spec: RunSpec, split: Split) -> tuple[TrainingStep, ...]:
     """
     t, none = spec.training, split.train[:0]
     validated = len(split.validation) > 0
-    refit = TrainingStep("refit", torch.cat([split.train, split.validation]).sort().values, t.epochs, none)
+    every = torch.cat([split.train, split.validation]).sort().values
+    classes = "training classes" if len(split.test) else "all classes"
+    refit = TrainingStep("refit", every, t.epochs, none, trained_on=classes)
     if not t.epochs:
         return ()
     if validated and t.select == "last":  # the length was chosen beforehand: nothing validates

@@ -26,7 +26,7 @@ class RunResult:
         folder: where its files are.
         spec: the specification.
         epochs: length that was chosen (by validation, or all of them).
-        trained_on: ``training classes`` or ``training classes without validation``.
+        trained_on: ``training classes``, ``training classes without validation`` or ``all classes``.
         selected_on: ``validation``, ``test`` (protocol default) or ``nothing``.
         validation: means of the chosen epoch on the validation classes, empty without them.
         history: validation R@1 after each epoch.
@@ -58,7 +58,10 @@ class RunResult:
         return self.tensors("scores") if self.test else {}
 
     def embeddings(self) -> dict[str, Tensor]:
-        """Vectors of the test images, with ``labels`` and ``ids``; empty if the split stayed closed."""
+        """Vectors of the test images, with ``labels`` and ``ids``; empty if the split stayed closed.
+
+        Paths and class names of the images are in ``embeddings.csv`` beside them.
+        """
         return self.tensors("embeddings") if self.test else {}
 
     def tensors(self, name: str) -> dict[str, Tensor]:

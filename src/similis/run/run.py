@@ -24,7 +24,7 @@ from similis.run.parts import (
     open_source,
     resolve_sampler,
 )
-from similis.run.places import claim_run, find_run, run_name, sole_writer, with_whole_paths
+from similis.run.places import claim_run, find_run, remove_unbegun, run_name, sole_writer, with_whole_paths
 from similis.run.protocol import training_steps
 from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
@@ -90,20 +90,35 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     machine, watch = machine or Machine(), watch or Silence()
     if machine.keep_memory:
         keep_freed_memory()
-    source, spec = open_source(spec, machine), with_whole_paths(spec)
-    place = address(spec, source.split.fingerprint, files_fingerprint(spec), machine.chosen.type)
-    others = machine.communicator
-    known = find_run(machine.root, place) if others is None else None
-    if known is not None:
-        folder = RunFolder(known, place)
-        done = read_result(folder, place)
-        if done is not None:
-            tidy(folder)
-            return done
+    source, spec, others = open_source(spec, machine), with_whole_paths(spec), machine.communicator
+    done = find_result(spec, machine, source) if others is None else None
+    if done is not None:
+        tidy(RunFolder(done.folder))
+        return done
+    place = address_of(spec, machine, source)
     check_run(spec, source)
+    new = is_first(others) and find_run(machine.root, place) is None
     folder = claim_run(machine.root, run_name(spec), place, others)
     with sole_writer(folder, others):
-        return run_in_folder(spec, machine, watch, source, folder)
+        try:
+            return run_in_folder(spec, machine, watch, source, folder)
+        except Exception:
+            if new:
+                remove_unbegun(folder)
+            raise
+
+
+def address_of(spec: RunSpec, machine: Machine, source: Source) -> str:
+    """The address of a run on its data and this machine's kind of device."""
+    spec = with_whole_paths(spec)
+    return address(spec, source.split.fingerprint, files_fingerprint(spec), machine.chosen.type)
+
+
+def find_result(spec: RunSpec, machine: Machine, source: Source) -> RunResult | None:
+    """What an earlier call has found; None if the run is not done."""
+    place = address_of(spec, machine, source)
+    known = find_run(machine.root, place)
+    return None if known is None else read_result(RunFolder(known, place), place)
 
 
 def run_in_folder(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
@@ -195,14 +210,12 @@ def prepare_parts(spec: RunSpec, machine: Machine, source: Source) -> Parts:
 
 def collect_facts(model: Embedder, source: Source, machine: Machine) -> dict[str, Any]:
     """What must stand beside a number."""
+    parts = {part: getattr(source.split, part) for part in ("train", "validation", "test")}
     return {
         "data": source.manifest.fingerprint(),
         "split": source.split.fingerprint,
-        "images": {
-            "train": len(source.split.train),
-            "validation": len(source.split.validation),
-            "test": len(source.split.test),
-        },
+        "images": {part: len(rows) for part, rows in parts.items()},
+        "classes": {part: len(source.manifest.classes(rows)) for part, rows in parts.items()},
         "weights": model.weights_hash,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
         "device": machine.chosen.type,

@@ -30,7 +30,10 @@ class DataSpec(Part):
         default=0.1, gt=0, lt=1, description="share of the training classes, fixed-validation"
     )
     test_share: float = Field(
-        default=0.5, ge=0, lt=1, description="share of classes for test where the data set has no split"
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="share of classes for test where the data set has no split; 0: every class of any data set trains",
     )
     folds: int = Field(default=10, ge=2, description="number of folds, cross-validation")
     fold: int = Field(default=0, ge=0, description="which fold validates, cross-validation")

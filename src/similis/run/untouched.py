@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -86,7 +87,8 @@ def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source)
     key = feature_key(model, source, spec, pooling="own", rows=rows)
 
     def compute() -> dict[str, torch.Tensor]:
-        loader = images_for(model, source.manifest, machine, policies=("eval",))
+        once = replace(machine, cache_bytes=0)  # no image is read twice
+        loader = images_for(model, source.manifest, once, policies=("eval",))
         batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
         return embed(model, batches, count=len(rows))._asdict()
 

@@ -22,7 +22,7 @@ from similis.run.machine import Machine
 from similis.run.result import RunResult
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
-from similis.values import DataError, Embedded, Pairs
+from similis.values import DataError, Embedded, Pairs, UserError
 
 FILE = "threshold.json"
 PAIR_COLUMNS = 3
@@ -136,6 +136,8 @@ def open_photos(source: str, result: RunResult, machine: Machine) -> Photos:
     manifest = open_data(source, root=machine.data_root, allow_counts=True)
     if source == data.source:
         split = split_data(manifest, protocol="default", seed=data.split_seed, test_share=data.test_share)
+        if not len(split.test):
+            raise UserError(f"{result.folder} has trained on every class of {source}; verify it on other photos")
         opened = {"stage": "test", "step": 0, "opened": "test split", "images": len(split.test), "by": "verify"}
         RunFolder(result.folder).log(opened)
         return Photos(manifest.select(split.test))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,7 +48,10 @@ def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path 
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            beside.touch()
+            mode = beside.stat().st_mode  # as the umask wants it: safetensors makes its files private
             write(beside)
+            beside.chmod(stat.S_IMODE(mode))
             flush(beside)
             if previous is not None and path.exists():
                 flush_folder(path.parent)

@@ -13,6 +13,8 @@
       checkpoint-STAGE-previous.safetensors  the position before it, for when the last one is damaged
       best-STAGE.safetensors                 the weights that the stage chose (removed when the run is done)
       model.safetensors  the chosen weights
+      scores.safetensors, embeddings.safetensors  values of every test query, vectors of every test image
+      embeddings.csv     row, path and class name of every test image, in the order of the vectors
       result.json        written last: the run is done when it is there
 """
 

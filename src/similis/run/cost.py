@@ -1,0 +1,147 @@
+"""What a training will cost: memory by what a step keeps for its backward pass, time by a trial on a few images."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from similis.data.examples import ImageData
+from similis.data.loader import Loader
+from similis.data.splits import Split
+from similis.data.transforms import policy_of
+from similis.model.embedder import Embedder
+from similis.run.machine import Machine
+from similis.run.parts import Source, build_loader, build_model
+from similis.run.protocol import training_steps
+from similis.run.spec import RunSpec
+from similis.run.untouched import pixels_of, untouched_networks
+from similis.training.loop import AUTOCAST
+
+TRIAL = 32  # images of a trial on the processor, where a larger batch is no quicker
+T = TypeVar("T")
+
+
+class ImageSeconds(NamedTuple):
+    """Seconds of one image.
+
+    Attributes:
+        load: to read and augment it the first time.
+        reload: to augment it again, and to read it again where the cache does not hold all images.
+        step: of the forward and backward pass.
+        embed: of the forward pass.
+        untouched: of the forward passes of all untouched networks.
+        untouched_loads: times that it is read for them.
+    """
+
+    load: float
+    reload: float
+    step: float
+    embed: float
+    untouched: float = 0.0
+    untouched_loads: int = 0
+
+
+def activation_bytes(model: Embedder) -> int:
+    """Bytes of one image that a network keeps for its backward pass, at its own resolution, on the processor.
+
+    The same number on every call and every machine, so that defaults may follow from it.
+    """
+    kept: dict[int, int] = {}
+    own = {value.untyped_storage().data_ptr() for value in model.state_dict().values()}
+
+    def note(value: Tensor) -> Tensor:
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return value
+
+    size = pixels_of(model) or 1
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
+        embeddings = model.train()(torch.zeros(2, 3, size, size))  # two: batch norm in training needs them
+        del embeddings
+    return sum(kept.values()) // 2
+
+
+def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:
+    """Try the network on a few training images and say how long each part takes for one."""
+    t, model = spec.training, build_model(spec, machine)
+    loader = build_loader(model, source, spec, machine)
+    count = min(t.batch_size, len(source.split.train), TRIAL if machine.chosen.type == "cpu" else t.batch_size)
+    rows = source.split.train[torch.linspace(0, len(source.split.train) - 1, count).long()]
+
+    def load() -> Tensor:
+        return next(loader.train(rows[None], policy=t.policy, seed=spec.seed, epoch=0, size=t.pixels_at(0))).images
+
+    def step() -> None:
+        with torch.autocast(machine.chosen.type, dtype=AUTOCAST.get(t.precision), enabled=t.precision in AUTOCAST):
+            embeddings = model.train()(images)
+        embeddings.sum().backward()
+
+    first, images = measure(load, machine.chosen)
+    again = measure(load, machine.chosen)[0]
+    measure(step, machine.chosen)  # the first is slower
+    stepped, embedded = measure(step, machine.chosen)[0], time_embedding(model, images)
+    networks = untouched_networks(spec, machine) if spec.evaluation.untouched and len(source.split.test) else []
+    untouched = sum(time_embedding(each, interpolate(images, pixels_of(each))) for each in networks)
+    return ImageSeconds(
+        load=first / count,
+        reload=(again + (1 - cached_share(loader, spec, source)) * max(0.0, first - again)) / count,
+        step=stepped / count,
+        embed=embedded / count,
+        untouched=untouched / count,
+        untouched_loads=len(networks),
+    )
+
+
+def cached_share(loader: Loader, spec: RunSpec, source: Source) -> float:
+    """The share of the training images that the cache can hold, judged by those of the trial."""
+    caches = loader.data.caches if isinstance(loader.data, ImageData) else {}
+    cache = caches.get(policy_of(spec.training.policy).keep)
+    return min(1.0, cache.capacity / len(source.split.train)) if cache else 0.0
+
+
+def time_embedding(model: Embedder, images: Tensor) -> float:
+    """Seconds of a forward pass in evaluation mode, the quicker of two."""
+    with torch.inference_mode():
+        return min(measure(lambda: model.eval()(images), images.device)[0] for _ in range(2))
+
+
+def measure(work: Callable[[], T], device: torch.device) -> tuple[float, T]:
+    """Seconds that some work takes on a device, and its result."""
+    begun = time.perf_counter()
+    result = work()
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return time.perf_counter() - begun, result
+
+
+def estimate_seconds(spec: RunSpec, split: Split, each: ImageSeconds, *, loaders: int) -> dict[str, float]:
+    """Seconds of every stage of a run, at most: a refit has all epochs, and patience stops nothing.
+
+    Args:
+        spec: of the run.
+        split: rows for training, validation and test.
+        each: seconds of one image.
+        loaders: processes that load images; they share the loading.
+
+    Example:
+        >>> from similis.run.spec import parse_spec
+        >>> spec = parse_spec({"data": {"source": "synthetic"}, "training": {"epochs": 3}})
+        >>> split = Split("s", torch.arange(40), torch.arange(40, 60), torch.arange(60, 160), "")
+        >>> estimate_seconds(spec, split, ImageSeconds(0.0, 0.0, 1.0, 0.1), loaders=0)
+        {'select': 126.0, 'refit': 180.0, 'evaluation': 10.0}
+    """
+    load, reload = (value / max(1, loaders) for value in each[:2])
+    found: dict[str, float] = {}
+    for step in training_steps(spec, split):
+        trained, judged = len(step.rows), len(step.judged_on)
+        epoch = trained * (each.step + reload) + judged * (each.embed + reload)
+        found[step.name] = step.epochs * epoch + (trained + judged) * (load - reload)
+    tested = len(split.test) if spec.evaluation.test else 0
+    own = each.embed + each.untouched + (1 + each.untouched_loads) * load
+    return {**found, "evaluation": tested * own}

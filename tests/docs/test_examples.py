@@ -1,0 +1,82 @@
+"""The scripts of ``examples/`` are short, are run as a reader runs them, and reach what they promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import similis
+from similis.cli import main
+from tests.docs.blocks import ROOT
+
+EXAMPLES = ROOT / "examples"
+MOST_LINES = 40
+
+
+def run_example(name: str, folder: Path, *arguments: str) -> str:
+    """What a script prints, started in a folder of its own."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def percentages(printed: str) -> list[float]:
+    return [float(number) for number in re.findall(r"([\d.]+) %", printed)]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_photos_to_search(tmp_path):
+    drawn = similis.open_data("synthetic?classes=16&images=8&size=24")
+    for row, (path, name) in enumerate(zip(drawn.values("path"), drawn.values("class_name"), strict=True)):
+        file = tmp_path / "photos" / name / Path(path).name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(drawn.read_bytes(row))
+    (tmp_path / "query.ppm").write_bytes(drawn.read_bytes(3))
+    small = ("--backbone", "small_conv", "--weights", "none", "--size", "24", "--epochs", "1", "--batch", "20")
+    printed = run_example("photos_to_search", tmp_path, "photos/", "query.ppm", *small)
+    assert len(percentages(printed)) == 3  # untouched at its own and at this resolution, trained
+    assert len(re.findall(r"^0\.\d+  ", printed, re.M)) == 5
+    assert (tmp_path / "my-model").is_dir()
+
+
+def test_own_loop(tmp_path):
+    before, after = percentages(run_example("own_loop", tmp_path))
+    assert after > before + 40
+
+
+def test_own_loss(tmp_path, monkeypatch):
+    assert "as by the definition" in run_example("own_loss", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ["synthetic?classes=16&images=6&size=12", "--loss", f"{EXAMPLES / 'own_loss.py'}:soft_gap"]
+    small = "--backbone small_conv --size 12 --dim 8 --batch 20 --epochs 1 --trials 1 --hours 0.0001"
+    with pytest.raises(SystemExit) as end:
+        main(["compare", *words, "--against", "contrastive", *small.split()])
+    assert end.value.code in (0, None)
+    assert list(tmp_path.glob("comparisons/*/report.html"))
+
+
+@pytest.mark.parametrize("loss", ["proxy_anchor", "arcface"])
+def test_million_classes(loss, tmp_path):
+    printed = run_example("million_classes", tmp_path, "--classes", "10000", "--batch", "32", "--loss", loss)
+    assert printed.count("step") == 2
+
+
+@pytest.mark.timeout(900)
+def test_ray_tasks(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # 15 by default, which starves on a busy machine
+    printed = run_example("ray_tasks", tmp_path, "--epochs", "1")
+    assert len(percentages(printed)) == 2
+    assert len(list((tmp_path / "runs").glob("*/result.json"))) == 2
+
+
+def test_two_views(tmp_path):
+    strings, views = (percentages(line) for line in run_example("two_views", tmp_path).splitlines())
+    assert strings[1] > strings[0] + 40
+    assert views[1] > views[0] + 40
