@@ -20,9 +20,10 @@ from similis.run.parts import Source, build_loader, build_model
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.run.untouched import pixels_of, untouched_networks
+from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
-TRIAL = 32  # images of a trial on the processor, where a larger batch is no quicker
+TRIAL = 20  # images of a trial on the processor, where a larger batch is no quicker
 T = TypeVar("T")
 
 
@@ -69,6 +70,8 @@ def activation_bytes(model: Embedder) -> int:
 
 def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:
     """Try the network on a few training images and say how long each part takes for one."""
+    if machine.keep_memory:
+        keep_freed_memory()  # as the run will, which is quicker
     t, model = spec.training, build_model(spec, machine)
     loader = build_loader(model, source, spec, machine)
     count = min(t.batch_size, len(source.split.train), TRIAL if machine.chosen.type == "cpu" else t.batch_size)
