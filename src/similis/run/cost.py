@@ -148,3 +148,15 @@ def estimate_seconds(spec: RunSpec, split: Split, each: ImageSeconds, *, loaders
     tested = len(split.test) if spec.evaluation.test else 0
     own = each.embed + each.untouched + (1 + each.untouched_loads) * load
     return {**found, "evaluation": tested * own}
+
+
+def format_duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    Example:
+        >>> [format_duration(s) for s in (0.2, 40, 400, 9000)]
+        ['1 s', '40 s', '7 min', '2.5 h']
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from similis.registry import Range
+from similis.run.cost import format_duration
 from similis.study.plan.contestant import Contestant
-from similis.study.plan.cost import format_duration, plan_cost
+from similis.study.plan.cost import plan_cost
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, first_settings, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import SearchPlan
