@@ -45,6 +45,7 @@ def machine_of(monkeypatch):
         (200, 30, 0.1),  # 10 classes with 300 images are a tenth
         (100, 20, 0.2),  # a tenth would be 5 classes
         (60, 20, 0.3),
+        (40, 100, 0.3),  # 200 images of 2 classes would be a tenth
         (400, 4, 0.3),  # a tenth would be 20 classes with 80 images
         (8, 4, 0.3),  # never enough: the largest share, and the plan says so
     ],

@@ -158,7 +158,7 @@ def test_a_wrong_table_is_answered(tmp_path, content, message):
 def test_wrong_places_are_answered(tmp_path):
     with pytest.raises(UserError, match="did you mean 'cub200_2011'"):
         open_data("cub200")
-    with pytest.raises(DataError, match="no folder and no file"):
+    with pytest.raises(DataError, match="no folder or file"):
         open_data(str(tmp_path / "nothing.xyz"))
     with pytest.raises(DataError, match="no image"):
         open_data(str(tmp_path))
@@ -166,8 +166,11 @@ def test_wrong_places_are_answered(tmp_path):
         open_data(str(write(tmp_path / "flat", {"a.png": picture(0)})))
     with pytest.raises(DataError, match="not a zip"):
         open_data(str(write(tmp_path, {"x.zip": b"no"}) / "x.zip"))
-    with pytest.raises(DataError, match="not a Lance data set"):
+    with pytest.raises(DataError, match="there is no Lance data set"):
         open_data(str(tmp_path / "none.lance"))
+    (tmp_path / "bad.lance").mkdir()
+    with pytest.raises(DataError, match="not a Lance data set"):
+        open_data(str(tmp_path / "bad.lance"))
     write_table(tmp_path / "short.tsv", delimiter="\t", paths=["cat/9.png", *PATHS[1:]])
     with pytest.raises(DataError, match=r"1 images .* missing in"):
         open_data(write_zip(tmp_path / "short.zip"))

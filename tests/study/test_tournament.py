@@ -70,7 +70,7 @@ def test_one_row_alone_is_the_row_of_the_table(done, tmp_path):
 
 
 def test_the_report_has_everything(copy):
-    markdown, page = write_report(copy)
+    markdown, page, _ = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
         "## d8, equal samples", "3 pairs on unseen classes", "### Verdicts", "letters", "interquartile mean",
@@ -197,7 +197,7 @@ def test_selection_on_test_is_said_everywhere(tmp_path):
     made = values(repetitions=2, search={"trials": 2, "epochs": 1, "strategy": "random"})
     made["terms"]["data"]["protocol"] = "default"
     folder = run_tournament(plan(**made), tmp_path / "default")
-    text, html = (path.read_text() for path in write_report(folder))
+    text, html, _ = (path.read_text() for path in write_report(folder))
     for page in (text, html):
         assert "Selected on test: epochs and settings were chosen by looking at the test classes" in page
     assert "## main, equal samples (selected on test)" in text
@@ -256,7 +256,7 @@ def test_the_report_escapes_what_comes_from_outside(copy):
         record = json.loads(path.read_text())
         record["held"]["facts.note"] = "1 | <i>2</i>"
         path.write_text(json.dumps(record))
-    markdown, html = (path.read_text() for path in write_report(copy))
+    markdown, html, _ = (path.read_text() for path in write_report(copy))
     assert "<title>Tournament: &lt;b&gt;small&lt;/b&gt; &amp; sons</title>" in html
     assert "<td><code>1 | &lt;i&gt;2&lt;/i&gt;</code></td>" in html
     assert "| `facts.note` | `1 \\| <i>2</i>` |" in markdown

@@ -8,7 +8,7 @@ from similis.cli.screen import console
 from similis.cli.train_defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, network_cost, step_memory
 from similis.engine.device import GIB, count_cores, total_memory
 from similis.run.checks import check_run
-from similis.run.cost import estimate_seconds, time_images
+from similis.run.cost import estimate_seconds, format_duration, time_images
 from similis.run.machine import Machine
 from similis.run.parts import Source
 from similis.run.protocol import training_steps
@@ -82,17 +82,5 @@ def describe_time(seconds: Mapping[str, float]) -> str:
         'about 4 min: 3 min to train, 31 s to evaluate'
     """
     words = WORDS if "select" in seconds else {**WORDS, "refit": "to train"}
-    parts = ", ".join(f"{duration(value)} {words[stage]}" for stage, value in seconds.items() if value)
-    return f"about {duration(sum(seconds.values()))}: {parts}"
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    Example:
-        >>> [duration(s) for s in (0.2, 40, 400, 9000)]
-        ['1 s', '40 s', '7 min', '2.5 h']
-    """
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    parts = ", ".join(f"{format_duration(value)} {words[stage]}" for stage, value in seconds.items() if value)
+    return f"about {format_duration(sum(seconds.values()))}: {parts}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import shutil
 import tempfile
@@ -48,7 +49,7 @@ class ImageCache:
         self._path = path
         head, size = 8 * (1 + 2 * self.rows), 8 * (1 + 2 * self.rows) + self.budget
         block = (
-            torch.empty(size, dtype=torch.uint8)
+            torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)  # not of malloc, which may give used pages
             if path is None
             else torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
         )

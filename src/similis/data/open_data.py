@@ -75,8 +75,8 @@ def read_source(
         return read_folder(source)
     if Path(source).exists():
         raise DataError(
-            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); put its images into class folders "
-            "and give the folder"
+            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder of "
+            "class folders, and give that"
         )
     raise absent_source(source)
 

@@ -20,9 +20,10 @@ from similis.run.parts import Source, build_loader, build_model
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.run.untouched import pixels_of, untouched_networks
+from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
-TRIAL = 32  # images of a trial on the processor, where a larger batch is no quicker
+TRIAL = 20  # images of a trial on the processor, where a larger batch is no quicker
 T = TypeVar("T")
 
 
@@ -69,6 +70,8 @@ def activation_bytes(model: Embedder) -> int:
 
 def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:
     """Try the network on a few training images and say how long each part takes for one."""
+    if machine.keep_memory:
+        keep_freed_memory()  # as the run will, which is quicker
     t, model = spec.training, build_model(spec, machine)
     loader = build_loader(model, source, spec, machine)
     count = min(t.batch_size, len(source.split.train), TRIAL if machine.chosen.type == "cpu" else t.batch_size)
@@ -145,3 +148,15 @@ def estimate_seconds(spec: RunSpec, split: Split, each: ImageSeconds, *, loaders
     tested = len(split.test) if spec.evaluation.test else 0
     own = each.embed + each.untouched + (1 + each.untouched_loads) * load
     return {**found, "evaluation": tested * own}
+
+
+def format_duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    Example:
+        >>> [format_duration(s) for s in (0.2, 40, 400, 9000)]
+        ['1 s', '40 s', '7 min', '2.5 h']
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

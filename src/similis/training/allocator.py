@@ -18,7 +18,7 @@ def keep_freed_memory() -> bool:
     network pays page faults for all its activations: a quarter of the processor time of a step of
     EfficientNet-lite0 at 96 pixels on one thread, measured by ``python -m benchmarks.step --only allocator``.
     The peak stays what it was; memory that is free between steps is not seen by other processes. No
-    number changes.
+    number changes. What is free at the moment of the call goes back to the system, for its blocks are of other sizes.
 
     Returns:
         Whether the C library is glibc and has agreed.
@@ -30,5 +30,6 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
+    library.malloc_trim(0)
     agreed = [library.mallopt(_MMAP_THRESHOLD, _LARGEST_BLOCK), library.mallopt(_TRIM_THRESHOLD, _NEVER)]
     return all(agreed)

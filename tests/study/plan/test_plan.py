@@ -1,11 +1,14 @@
 """The plan: what it takes, and every unfairness that it refuses by name."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from similis.registry import Range
+from similis.run.cost import format_duration
 from similis.study.plan.contestant import Contestant
-from similis.study.plan.cost import format_duration, plan_cost
+from similis.study.plan.cost import plan_cost
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, first_settings, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import SearchPlan
@@ -214,3 +217,13 @@ def test_samplers_are_explicit(sampler, wanted):
     assert parse_plan(yaml.safe_load(plan_text(made))) == made, "crossed once only"
     held = {compared_values(made, job, specs[job.contestant])["training"]["sampler"] for job in final_jobs(made)}
     assert held == {sampler}
+
+
+def test_a_plan_for_vectors_has_a_cost(tmp_path):
+    place = tmp_path / "v.parquet"
+    rows = 48
+    vectors = [[float(row % 8), 1.0, float(row)] for row in range(rows)]
+    pq.write_table(pa.table({"vector": vectors, "label": [row % 8 for row in range(rows)]}), place)
+    model = {"backbone": "identity", "weights": None, "dim": 2, "options": {"features": 3}}
+    terms = {"data": {"source": str(place)}, "model": model, "training": {"epochs": 2, "batch_size": 20}}
+    assert plan_cost(parse_plan(values(terms=terms))).image_seconds > 0

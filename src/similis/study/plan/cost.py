@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+
+from similis.run.cost import ImageSeconds, format_duration, time_images
 from similis.run.machine import Machine
-from similis.run.parts import build_model, open_source
+from similis.run.parts import Source, open_source
 from similis.run.spec import RunSpec
 from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
@@ -24,7 +26,8 @@ class PlanCost:
         openings: how often models open the test split.
         search_samples, final_samples: images that pass through the network in training.
         evaluated: images embedded for validation, test and offline mining.
-        image_seconds: measured seconds of one training image, with one thread.
+        image_seconds: measured seconds to load and train on an image, with one thread.
+        embed_seconds: to load and embed it.
     """
 
     trials: int
@@ -34,15 +37,16 @@ class PlanCost:
     final_samples: int
     evaluated: int
     image_seconds: float
+    embed_seconds: float
 
     @property
     def seconds(self) -> float:
-        """Estimate for one process; embedding an image counts a third of training on it."""
-        return (self.search_samples + self.final_samples + self.evaluated / 3) * self.image_seconds
+        """Estimate for one process."""
+        return (self.search_samples + self.final_samples) * self.image_seconds + self.evaluated * self.embed_seconds
 
 
 def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
-    """Count the runs and samples of a plan and time one batch of its network.
+    """Count the runs and samples of a plan and time a few images of it.
 
     Example:
         >>> from similis.study.plan.plan_file import parse_plan
@@ -61,7 +65,8 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     searched = sum(not each.fixed for each in contestants)
     trials = searches * searched * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
-    split = open_source(first, machine).split
+    source = open_source(first, machine)
+    split, timed = source.split, time_one_thread(first, machine, source)
     counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     choosing = counts["validation"] or counts["test"]
     finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
@@ -74,7 +79,8 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
         final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
         evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // max(searched, 1) * mining,
-        image_seconds=measure_image_seconds(first, machine),
+        image_seconds=timed.step + timed.reload,
+        embed_seconds=timed.embed + timed.reload,
     )
 
 
@@ -104,24 +110,14 @@ def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
     return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
 
 
-def measure_image_seconds(spec: RunSpec, machine: Machine, batches: int = 3) -> float:
-    """Seconds of one image, forward and backward through the network, the best of a few batches."""
-    import torch
-
+def time_one_thread(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:
+    """Seconds of one image of a trial, with one thread, as the runs of a tournament have."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model = build_model(spec, machine).train()
-        side = spec.model.image_size or (model.preprocessing.size if model.preprocessing else 224)
-        images = torch.zeros(min(spec.training.batch_size, 32), 3, side, side)
-        best = math.inf
-        for _ in range(batches):
-            begun = time.perf_counter()
-            model(images).square().sum().backward()
-            best = min(best, time.perf_counter() - begun)
+        return time_images(spec, machine, source)
     finally:
         torch.set_num_threads(before)
-    return best / len(images)
 
 
 def describe_cost(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
@@ -133,18 +129,6 @@ def describe_cost(cost: PlanCost, workers: int = 1) -> list[tuple[str, str]]:
         ("training images, search", f"{cost.search_samples:,}"),
         ("training images, finals (at most)", f"{cost.final_samples:,}"),
         ("images embedded to validate, test and mine", f"{cost.evaluated:,}"),
-        ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread (network alone)"),
+        ("one training image", f"{1000 * cost.image_seconds:.2f} ms on one thread"),
         (f"time on {workers} process{'es' if workers > 1 else ''}", f"about {format_duration(cost.seconds / workers)}"),
     ]
-
-
-def format_duration(seconds: float) -> str:
-    """A length of time in words.
-
-    Example:
-        >>> format_duration(7), format_duration(3000), format_duration(9000)
-        ('7 s', '50 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
