@@ -83,7 +83,7 @@ def multi_similarity(
 
     Cost: time B^2 D, memory B D; T tuples take memory B^2 + B D; in tiles, so no matrix of similarities is held.
 
-    When to use: the strongest of the losses without proxies; class-balanced batches, five images each.
+    When to use: pairs without proxies, in class-balanced batches of five images each.
 
     Reference: Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric
     Learning, CVPR 2019. Direction: Mohan et al., Moving in the Right Direction, CVPR 2020.
