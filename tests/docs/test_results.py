@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import fine_tuning, first_screen, floors, known_answers, verdict_rules
+from benchmarks import fine_tuning, first_screen, floors, known_answers, thesis_heads, verdict_rules
 from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
@@ -120,3 +120,21 @@ def test_the_plan_of_the_thesis_is_its_benchmark():
     samples = [training_samples(s, {"train": images[s.data.source]}, 100, 0) for s in specs]
     page = (RESULTS / "thesis" / "index.md").read_text(encoding="utf-8")
     assert f"{sum(samples) / 1e6:.0f} million images" in page
+
+
+@pytest.mark.parametrize("folder", thesis_heads.finished_folders(), ids=lambda folder: folder.name)
+def test_the_page_of_the_thesis_shows_the_heads(folder):
+    page, tables = page_lines("thesis/index.md"), thesis_heads.table_figures(folder)
+    assert [row for row in thesis_heads.page_rows(tables) if row not in page] == []
+    kept = TournamentFolder(folder)
+    kept.ledger.check(kept.records.all("final"))  # one opening of the test split for each final model
+
+
+def test_no_head_on_birds_is_better_than_the_features_but_one():
+    tables = thesis_heads.table_figures(thesis_heads.FOLDER / "cub200_2011-lite0")
+    assert sum(len(table["did not train"]) for table in tables.values()) == 39  # "In 39 of 40 cells"
+    assert tables["1024"]["ranking"] == ["multi_similarity"]  # "with one exception"
+    assert {table["repetitions"] for table in tables.values()} == {5}
+    small = tables["64"]
+    lost = [small["floors"]["raw vectors"]["mean"] - each["mean"] for each in small["contestants"].values()]
+    assert min(lost) > 0.09  # "nine points or more"
