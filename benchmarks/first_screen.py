@@ -34,7 +34,7 @@ from similis.run.result import RunResult
 from similis.run.untouched import COMPARED, embed_test, pixels_of, untouched_networks
 
 PLACE = Path("runs/first-screen")
-COMMAND = "similis train photos/ --recipe careful --size 128 --epochs 2"
+COMMAND = "similis train photos/"
 QUERIES, SHOWN = 3, 5
 PER_CLASS = 25  # of about 2,000 photos in all
 

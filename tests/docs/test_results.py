@@ -29,7 +29,7 @@ def test_the_first_screen_shows_its_record():
     assert f"\n{first_screen.COMMAND}\n" in readme
     assert [row for row in first_screen.readme_rows(found) if row not in readme.splitlines()] == []
     for number in (
-        f"{found['minutes']:.0f} minutes",
+        f"{found['minutes']:.1f} minutes",
         f"{found['pixels']} pixels",
         f"{sum(found['images'].values()):,} photos",
     ):
