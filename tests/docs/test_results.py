@@ -1,6 +1,7 @@
 """The tables of README and of the results pages are what their committed records give."""
 
 import json
+import statistics
 
 import pytest
 
@@ -138,3 +139,16 @@ def test_no_head_on_birds_is_better_than_the_features_but_one():
     small = tables["64"]
     lost = [small["floors"]["raw vectors"]["mean"] - each["mean"] for each in small["contestants"].values()]
     assert min(lost) > 0.09  # "nine points or more"
+
+
+def test_the_page_of_the_thesis_says_how_much_repetitions_varied():
+    page = " ".join(page_lines("thesis/index.md"))
+    tables = thesis_heads.table_figures(thesis_heads.FOLDER / "cub200_2011-lite0")
+    cells = [each["repetitions"] for table in tables.values() for each in table["contestants"].values()]
+    deviations = [100 * statistics.stdev(cell) for cell in cells]
+    assert f"varied by {statistics.median(deviations):.1f} point in the median cell" in page
+    assert f"by up to {max(deviations):.1f}" in page
+    floor = tables["512"]["floors"]["raw vectors"]["mean"]
+    for size, name in (("1024", "proxy_anchor"), ("512", "multi_similarity")):  # "in all five repetitions"
+        assert min(tables[size]["contestants"][name]["repetitions"]) > floor
+        assert name in tables[size]["did not train"]

@@ -99,6 +99,18 @@ def test_every_verdict_can_be_reached(tmp_path, gain, verdict):
     assert (found.repetitions == 15) == (not found.decided)
 
 
+def test_losses_that_did_not_train_have_no_verdict(tmp_path):
+    kept(tmp_path, gain=4.0)
+    counts = {"labels": list(range(50)), "queries": [100] * 50, "hits": [62] * 50}
+    floor = {"name": "floor-main-raw_pixels-r0", "arena": "main", "floor": "raw pixels", "repetition": 0}
+    Records(tmp_path / "records").write(floor["name"], floor | {"per_class": counts})
+    found = compare_losses(question(floors=False), tmp_path)
+    assert found.failed == {"frozen": "raw pixels"}
+    assert not found.decided
+    assert found.sentence.startswith("No verdict: frozen does not clear the floor, raw pixels.")
+    assert found.verdicts[-1][-1].verdict == "better"  # what the numbers alone would say
+
+
 def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
     diary = Diary(tmp_path / "looks.json")
     diary.note(1, 100.0)

@@ -75,7 +75,7 @@ def compare(
     files = write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None)
     for path in files:
         console().print(str(path), markup=False, soft_wrap=True)
-    said = [asdict(verdict) for verdict in found.verdicts[-1]] if found.verdicts else []
+    said = [asdict(verdict) for verdict in found.verdicts[-1]] if found.verdicts and not found.failed else []
     return {
         "sentence": found.sentence, "decided": found.decided, "repetitions": found.repetitions, "verdicts": said,
         "folder": found.folder.path, "files": files,
@@ -87,9 +87,10 @@ def print_look(found: Comparison) -> None:
     from similis.cli.screen import console
 
     verdict = found.verdicts[-1][-1]
+    said = "did not train" if found.failed else verdict.verdict
     spread = f", {verdict.low:+.2f} to {verdict.high:+.2f}" if verdict.high - verdict.low < WIDEST else ""
     console().print(
-        f"look  {found.repetitions} of at most {found.most} repetitions: {verdict.verdict} "
+        f"look  {found.repetitions} of at most {found.most} repetitions: {said} "
         f"({verdict.difference:+.2f} points{spread})",
         markup=False,
         soft_wrap=True,
@@ -105,7 +106,7 @@ def show_result(found: Comparison) -> None:
 
     lines = [found.sentence]
     if found.verdicts:
-        lines.append(found.verdicts[-1][0].sentence)
+        lines += [] if found.failed else [found.verdicts[-1][0].sentence]
         picture = found.folder.path / "differences.png"
         try:
             rows = [

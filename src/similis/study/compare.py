@@ -13,6 +13,7 @@ from typing import Any
 from similis.study.executor import Executor
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
+from similis.study.report.judged_table import find_failed, floor_recall
 from similis.study.report.page import fair_tables
 from similis.study.statistics.looks import LOOKS, look_verdicts
 from similis.study.statistics.variance_components import LEAST_REPETITIONS
@@ -36,6 +37,7 @@ class Comparison:
         verdicts: for each look, those for these test classes and for unseen classes; no look without three repetitions.
         repetitions: that are done.
         seconds: of one repetition, the mean.
+        failed: contestant that did not train -> the floor that it does not clear.
     """
 
     folder: TournamentFolder
@@ -44,15 +46,19 @@ class Comparison:
     verdicts: tuple[tuple[PairVerdict, ...], ...]
     repetitions: int
     seconds: float
+    failed: Mapping[str, str]
 
     @property
     def decided(self) -> bool:
-        """Whether there is a verdict for unseen classes other than undecided."""
-        return bool(self.verdicts) and self.verdicts[-1][-1].verdict != "undecided"
+        """Whether both trained and there is a verdict for unseen classes other than undecided."""
+        return bool(self.verdicts) and not self.failed and self.verdicts[-1][-1].verdict != "undecided"
 
     @property
     def sentence(self) -> str:
         """The verdict for unseen classes, or why there is none."""
+        if self.failed:
+            which = "; ".join(f"{name} does not clear the floor, {floor}" for name, floor in self.failed.items())
+            return f"No verdict: {which}. Nothing was learned that could be compared: train longer, or on other data."
         if self.verdicts:
             return self.verdicts[-1][-1].sentence
         need = LEAST_REPETITIONS * self.seconds / 3600
@@ -190,7 +196,9 @@ def judge_looks(plan: Plan, folder: TournamentFolder, diary: Diary) -> Compariso
         )
         for n, look in enumerate(looks)
     )  # fmt: skip
-    return Comparison(folder, looks, diary.planned, verdicts, done, diary.seconds())
+    failed = find_failed(table, floor_recall(table, folder.records.all("floor")))
+    floors = {name: floor for name, (floor, _) in failed.items()}
+    return Comparison(folder, looks, diary.planned, verdicts, done, diary.seconds(), floors)
 
 
 def looked_verdicts(folder: TournamentFolder) -> tuple[PairVerdict, ...] | None:
