@@ -46,3 +46,12 @@ def test_there_are_marks_and_none_is_malformed():
         assert len(re.findall(r"\.json:", re.sub(r"```.*?```", "", source, flags=re.DOTALL))) == len(
             MARK.findall(source)
         ), page
+
+
+def test_numbers_of_the_advice_stand_on_the_pages_it_links_to():
+    page = ROOT / "results" / "which-loss-first.md"
+    for row in page.read_text(encoding="utf-8").splitlines()[8:]:
+        linked = [page.parent / target for target in re.findall(r"\]\(([\w/.-]+\.md)", row)]
+        told = "".join(each.read_text(encoding="utf-8") for each in linked)
+        unmarked = re.findall(r"\d+\.\d+", MARK.sub("", row))
+        assert [number for number in unmarked if number not in told] == [], row
