@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from similis.model.embedder import Embedder
-from similis.model.precision import Precision, narrow, widen_all
+from similis.model.precision import PRECISIONS, narrow, widen_all
 from similis.retrieval.gallery import Contents, Entry
 from similis.run.bundle import error_rates, write_rates, write_thumbnails
 from similis.run.bundle_files import (
@@ -59,6 +59,7 @@ def save_model_folder(
     threshold: Threshold | None = None,
     thumbnails: Mapping[str, bytes] | None = None,
     card: str = "",
+    onnx: bytes | None = None,
 ) -> Path:
     """Write a model; ``checksums.json`` goes first and comes last, so that a folder with one is whole.
 
@@ -71,6 +72,7 @@ def save_model_folder(
         threshold: of "same or different".
         thumbnails: small encoded images by id.
         card: the text of ``README.md``.
+        onnx: the network as an ONNX file.
     """
     path.mkdir(parents=True, exist_ok=True)
     for file in (CHECKSUMS, THRESHOLD, RATES, THUMBNAILS, ONNX):
@@ -81,7 +83,9 @@ def save_model_folder(
     save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(entries)})
     folder.write(ENTRIES, {"entries": entries})
     look = embedder.preprocessing
-    about = {"format": FORMAT, "name": name, "network": spec.model_dump(mode="json"), "normalise": embedder.normalise,
+    began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
+    network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
+    about = {"format": FORMAT, "name": name, "network": network, "normalise": embedder.normalise,
              "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
     folder.write(ABOUT, about)
     if threshold is not None:
@@ -90,6 +94,8 @@ def save_model_folder(
     if thumbnails:
         write_thumbnails(path, [thumbnails.get(entry.id, b"") for entry in held.entries])
     replace_file(path / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
+    if onnx is not None:
+        replace_file(path / ONNX, lambda beside: beside.write_bytes(onnx))
     write_checksums(path)
     return path
 
@@ -107,9 +113,7 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     version = check_files(path)
     about, held = read_json(path / ABOUT), read_json(path / ENTRIES)
     spec, name, look, precision = check_network(path, about)
-    embedder = read_network(
-        path / WEIGHTS, f"{version}/{name}", spec, machine, normalise=about["normalise"] is True, look=look
-    )
+    embedder = read_network(path / WEIGHTS, f"{version}/{name}", spec, machine, normalise=about["normalise"], look=look)
     embedder.precision = precision
     count = check_gallery(path, embedder.dim)
     entries = parse_entries(path, held.get("entries"), count)
@@ -117,14 +121,16 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     return embedder, spec, name, Contents(vectors, [Entry(*entry) for entry in entries], 0)  # type: ignore[arg-type]
 
 
-def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, str, Look, Precision]:
+def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, str, Look, str]:
     """How a network is built, its name, preprocessing and precision, after its size was compared with the weights."""
     try:
         spec = ModelSpec.model_validate(about["network"])
         look = TypeAdapter(Preprocessing | None).validate_python(about["preprocessing"])
-        precision = TypeAdapter(Precision).validate_python(about.get("precision", "float32"))
     except (KeyError, ValidationError) as error:
         raise damage_error(path / ABOUT, error) from error
+    precision = about.get("precision", PRECISIONS[0])
+    if precision not in PRECISIONS or not isinstance(about.get("normalise"), bool):
+        raise damage_error(path / ABOUT, f"its precision is {precision!r}, and normalise {about.get('normalise')!r}")
     pixels = max(spec.image_size or 0, *(() if look is None else (look.size, look.resize)), 0)
     if pixels > MOST_PIXELS:
         raise damage_error(path / ABOUT, f"the network sees {pixels:,} pixels a side; {MOST_PIXELS:,} are allowed")
