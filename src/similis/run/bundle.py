@@ -51,15 +51,16 @@ def labelled_sample(held: Contents, classes: Sequence[str] = ()) -> Sample | Non
     vectors, labels, names = held.labelled()
     asked = set(classes)
     wanted = [number for number, name in enumerate(names) if name in asked] or list(range(len(names)))
-    order = torch.tensor(wanted)[torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0))]
+    drawn = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0))
+    order = torch.tensor(wanted, dtype=torch.long)[drawn]
     sizes = torch.bincount(labels, minlength=len(names))[order].cumsum(0)
     order = order[: max(2, int((sizes <= MOST_ROWS).sum()))]
     kept = torch.isin(labels, order)
     _, counts = torch.unique(labels[kept], return_counts=True)
     if len(counts) < 2 or int(counts.max()) < 2:
         return None
-    drawn = Embedded(vectors[kept], labels[kept], torch.arange(int(kept.sum())))
-    return Sample(drawn, [names[number] for number in order.tolist()])
+    found = Embedded(vectors[kept], labels[kept], torch.arange(int(kept.sum())))
+    return Sample(found, [names[number] for number in order.tolist()])
 
 
 def error_rates(held: Contents, classes: Sequence[str] = ()) -> list[Rate]:

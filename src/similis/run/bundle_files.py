@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
+from similis.values import UserError
 
 FORMATS = ("similis-model-1", "similis-model-2")
 FORMAT = FORMATS[-1]
@@ -58,14 +59,24 @@ def check_kind(file: Path) -> None:
 
 
 def check_names(path: Path) -> None:
-    """The files of a bundle and no others; hidden ones and the store of a server are not read."""
-    there = [file.name for file in sorted(path.iterdir())]
-    for name in there:
-        if name not in FILES and not name.startswith((".", STORE)):
-            raise damage_error(path / name, "a bundle holds no file of this name; move it elsewhere")
+    """The files of a bundle and no others."""
+    for name in foreign_names(path):
+        raise damage_error(path / name, "a bundle holds no file of this name; move it elsewhere")
     for name in NEEDED:
-        if name not in there:
+        if not (path / name).exists():
             raise damage_error(path / name, "the bundle is not complete")
+
+
+def check_target(path: Path) -> None:
+    """A folder that a model may be written to: nothing else would be taken for a part of it."""
+    for name in foreign_names(path) if path.exists() else ():
+        raise UserError(f"{path} holds {name!r}, which is no file of a saved model; give a folder of its own")
+
+
+def foreign_names(path: Path) -> list[str]:
+    """Names that are not a bundle's; hidden files and the store of a server are not read and may stay."""
+    names = sorted(file.name for file in path.iterdir())
+    return [name for name in names if name not in FILES and not name.startswith((".", STORE))]
 
 
 def check_checksums(path: Path) -> None:

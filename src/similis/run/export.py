@@ -18,7 +18,7 @@ from similis.retrieval.evaluate import evaluate
 from similis.retrieval.intervals import Interval, mean_interval
 from similis.run.answers import entries_of
 from similis.run.bundle import labelled_sample, make_thumbnail, read_thumbnails
-from similis.run.bundle_files import ABOUT, CARD
+from similis.run.bundle_files import ABOUT, CARD, check_target
 from similis.run.encoding import Encoder
 from similis.run.finished import finished
 from similis.run.load import load
@@ -84,8 +84,8 @@ def export_bundle(
         onnx: write the network as ONNX too.
         licence: for the card.
     """
-    if precision is not None:
-        check_precision(precision)
+    check_target(out)  # before hours of work
+    check_precision(precision or "float32")
     result = None if (source / ABOUT).exists() else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
     data = open_gallery(result, gallery, machine)

@@ -91,7 +91,7 @@ class Model:
 
     @cached_property
     def model_hash(self) -> str:
-        """What decides an embedding as a sha256: weights, network, preprocessing; the same whatever the gallery."""
+        """The sha256 of weights, network and preprocessing, whatever the gallery; computed once."""
         return embedding_hash(self.embedder, self.spec)
 
     def encode(self, items: Any, *, batch_size: int = BATCH, progress: Callable[[int], None] | None = None) -> Tensor:

@@ -29,6 +29,7 @@ from similis.run.bundle_files import (
     WEIGHTS,
     check_files,
     check_gallery,
+    check_target,
     parse_entries,
     read_json,
     read_shapes,
@@ -74,6 +75,7 @@ def save_model_folder(
         card: the text of ``README.md``.
         onnx: the network as an ONNX file.
     """
+    check_target(path)
     path.mkdir(parents=True, exist_ok=True)
     for file in (CHECKSUMS, THRESHOLD, RATES, THUMBNAILS, ONNX):
         (path / file).unlink(missing_ok=True)
