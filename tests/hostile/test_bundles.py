@@ -47,21 +47,26 @@ def bundle(sound, tmp_path):
     return Path(shutil.copytree(sound, tmp_path / "bundle"))
 
 
+def read_all(bundle: Path) -> None:
+    """What a server reads."""
+    similis.load(bundle, device="cpu")
+    read_thumbnails(bundle)
+    read_rates(bundle)
+
+
 def refusal(bundle: Path, *, signed: bool = True) -> str:
     """The sentence; checksums are those of the attacker, unless the attack is on them."""
     if signed:
         write_checksums(bundle)
     with pytest.raises(DataError) as caught:
-        similis.load(bundle, device="cpu")
-        read_thumbnails(bundle)
-        read_rates(bundle)
+        read_all(bundle)
     message = check_sentence(caught.value)
     assert str(bundle) in message
     assert "again" in message  # what to do
     return message
 
 
-def change(bundle: Path, name: str, **values) -> None:
+def change(bundle: Path, name: str, /, **values) -> None:
     """Other values in a JSON file."""
     file = bundle / name
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
@@ -130,10 +135,8 @@ def test_one_changed_byte_of_any_file_is_noticed(bundle, name):
     assert name in refusal(bundle, signed=False)
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@pytest.mark.parametrize("name", sorted(set(FILES) - {"model.json"}))  # without that it is no saved model
 def test_a_missing_file_is_noticed(bundle, name):
-    if name == "model.json":
-        pytest.skip("a folder without it is no saved model, which is another error")
     (bundle / name).unlink()
     assert name in refusal(bundle, signed=False)
 
@@ -151,9 +154,8 @@ def test_another_version_is_refused_with_those_that_are_read(bundle, version):
     assert "reads similis-model-1 and similis-model-2" in refusal(bundle)
 
 
-@pytest.mark.parametrize(
-    ("name", "claims"), [(name, claims) for name in (WEIGHTS, GALLERY, "thumbnails.safetensors") for claims in (2**62, 2**26, 0)]
-)  # fmt: skip
+@pytest.mark.parametrize("claims", [2**62, 2**26, 0])
+@pytest.mark.parametrize("name", [WEIGHTS, GALLERY, "thumbnails.safetensors"])
 def test_a_header_that_claims_too_much_is_refused(bundle, name, claims):
     data = (bundle / name).read_bytes()
     (bundle / name).write_bytes(struct.pack("<Q", claims) + data[8:])
@@ -264,7 +266,16 @@ def test_a_threshold_is_a_number(bundle, values):
     assert "threshold.json" in refusal(bundle)
 
 
-@pytest.mark.parametrize("rates", [None, 3, [[1]], [{"similarity": "x", "false_accept": 0, "false_reject": 0}]])
+@pytest.mark.parametrize(
+    "rates",
+    [
+        None,
+        3,
+        [[1]],
+        [{"similarity": "x", "false_accept": 0, "false_reject": 0}],
+        [{"similarity": float("nan"), "false_accept": 0, "false_reject": 0}],
+    ],
+)
 def test_rates_are_numbers(bundle, rates):
     change(bundle, "rates.json", rates=rates)
     assert "rates.json" in refusal(bundle)

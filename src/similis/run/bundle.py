@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from similis.data.images import prepare
 from similis.retrieval.gallery import Contents
@@ -32,6 +32,9 @@ class Rate(NamedTuple):
     similarity: float
     false_accept: float
     false_reject: float
+
+
+RATE_LIST = TypeAdapter(list[Rate], config=ConfigDict(allow_inf_nan=False))
 
 
 class Sample(NamedTuple):
@@ -88,7 +91,7 @@ def read_rates(folder: Path) -> list[Rate]:
     """The rates in the folder of a saved model; none where there are none."""
     values = RunFolder(folder).read(RATES)
     try:
-        return [] if values is None else TypeAdapter(list[Rate]).validate_python(values.get("rates"))
+        return [] if values is None else RATE_LIST.validate_python(values.get("rates"))
     except ValidationError as error:
         raise damage_error(folder / RATES, error) from error
 

@@ -26,6 +26,7 @@ CARD, ONNX, CHECKSUMS = "README.md", "model.onnx", "checksums.json"
 NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX)
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
+KINDS = ("F32", "F16", "I8")  # of vectors
 MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type and shape
@@ -128,9 +129,9 @@ def read_shapes(file: Path) -> Shapes:
 def check_gallery(path: Path, dim: int) -> int:
     """The number N of gallery rows, after the shapes of vectors and the size of their entries are seen to agree."""
     found = read_shapes(path / GALLERY)
-    shape = found.get("vectors", ("", ()))[1]
-    if len(shape) != 2 or shape[1] != dim:
-        raise damage_error(path / GALLERY, f"its vectors have shape {shape}, and the network gives (N, {dim})")
+    kind, shape = found.get("vectors", ("", ()))
+    if kind not in KINDS or len(shape) != 2 or shape[1] != dim:
+        raise damage_error(path / GALLERY, f"its vectors are {kind} {shape}, and the network gives (N, {dim})")
     most = MOST_JSON // 64 + MOST_ENTRY * shape[0]
     size = (path / ENTRIES).stat().st_size
     if size > most:
@@ -138,7 +139,7 @@ def check_gallery(path: Path, dim: int) -> int:
     return shape[0]
 
 
-def parse_entries(path: Path, values: Any, count: int) -> list[list[str | None]]:
+def parse_entries(path: Path, values: Any, count: int) -> list[list[Any]]:
     """Ids, labels and hashes of ``count`` gallery rows."""
     good = isinstance(values, list) and all(
         isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
@@ -146,5 +147,4 @@ def parse_entries(path: Path, values: Any, count: int) -> list[list[str | None]]
     )  # fmt: skip
     if not good or len(values) != count or len({row[0] for row in values}) != count:
         raise damage_error(path / ENTRIES, f"it does not hold {count:,} entries with an id of their own each")
-    found: list[list[str | None]] = values
-    return found
+    return list(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -43,9 +44,8 @@ from similis.run.verification import Threshold, write_threshold
 from similis.training.files import damage_error, replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import read_tensors, save_model, save_tensors
-from similis.values import DataError, Preprocessing
+from similis.values import DataError, Preprocessing, UserError
 
-Look = Mapping[str, Any] | None
 MOST_PIXELS = 4096  # of a side of what a network sees
 ARCHITECTURE = ("backbone", "pooling", "dim", "layer_norm", "options")  # what else decides an embedding of a network
 
@@ -113,33 +113,44 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     Everything is checked before it is used; see :mod:`similis.run.bundle_files`.
     """
     version = check_files(path)
-    about, held = read_json(path / ABOUT), read_json(path / ENTRIES)
-    spec, name, look, precision = check_network(path, about)
-    embedder = read_network(path / WEIGHTS, f"{version}/{name}", spec, machine, normalise=about["normalise"], look=look)
-    embedder.precision = precision
+    about = read_json(path / ABOUT)
+    spec, look = check_network(path, about)
+    contents, normalise = f"{version}/{about['name']}", about["normalise"]
+    try:
+        embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)
+    except UserError as error:  # of an unknown network or option
+        raise damage_error(path / ABOUT, error) from error
+    embedder.precision = about.get("precision", PRECISIONS[0])
     count = check_gallery(path, embedder.dim)
-    entries = parse_entries(path, held.get("entries"), count)
+    entries = parse_entries(path, read_json(path / ENTRIES).get("entries"), count)
     vectors = read_vectors(path, entries)
-    return embedder, spec, name, Contents(vectors, [Entry(*entry) for entry in entries], 0)  # type: ignore[arg-type]
+    return embedder, spec, about["name"], Contents(vectors, [Entry(*entry) for entry in entries], 0)
 
 
-def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, str, Look, str]:
-    """How a network is built, its name, preprocessing and precision, after its size was compared with the weights."""
+def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapping[str, Any] | None]:
+    """How a network is built and its preprocessing, after all that ``model.json`` states was seen to be usable."""
     try:
         spec = ModelSpec.model_validate(about["network"])
         look = TypeAdapter(Preprocessing | None).validate_python(about["preprocessing"])
     except (KeyError, ValidationError) as error:
         raise damage_error(path / ABOUT, error) from error
-    precision = about.get("precision", PRECISIONS[0])
-    if precision not in PRECISIONS or not isinstance(about.get("normalise"), bool):
-        raise damage_error(path / ABOUT, f"its precision is {precision!r}, and normalise {about.get('normalise')!r}")
-    pixels = max(spec.image_size or 0, *(() if look is None else (look.size, look.resize)), 0)
-    if pixels > MOST_PIXELS:
-        raise damage_error(path / ABOUT, f"the network sees {pixels:,} pixels a side; {MOST_PIXELS:,} are allowed")
+    kinds = {"name": str, "normalise": bool}
+    wrong = [key for key, kind in kinds.items() if not isinstance(about.get(key), kind)]
+    wrong += ["precision"] if about.get("precision", PRECISIONS[0]) not in PRECISIONS else []
+    wrong += ["image_size"] if (spec.image_size or 1) > MOST_PIXELS else []
+    if look is not None and not (
+        0 < look.size <= MOST_PIXELS
+        and 0 < look.resize <= MOST_PIXELS
+        and all(0 < value < math.inf for value in (*look.std, look.top))
+        and all(map(math.isfinite, look.mean))
+    ):
+        wrong.append("preprocessing")
+    if wrong:
+        raise damage_error(path / ABOUT, f"its {wrong[0]} is of no use")
     shapes = read_shapes(path / WEIGHTS)
     if spec.dim is not None and shapes.get("model/head.weight", ("", (0,)))[1][:1] != (spec.dim,):
         raise damage_error(path / WEIGHTS, f"it has no head of {spec.dim} dimensions, which {ABOUT} states")
-    return spec, str(about.get("name")), None if look is None else asdict(look), precision
+    return spec, None if look is None else asdict(look)
 
 
 def read_vectors(path: Path, entries: list[list[Any]]) -> Tensor:
