@@ -29,7 +29,7 @@ from similis.run.result import RunResult
 from similis.run.verification import choose_threshold
 from similis.values import DataError, UserError
 
-FAR = 1e-3  # of the threshold that is chosen where a run has none
+FAR, LARGER_FARS = 1e-3, (1e-2, 1e-1)  # of the threshold that is chosen where a run has none
 PROVED = 8  # images that ONNX Runtime and PyTorch both embed
 
 
@@ -141,10 +141,15 @@ def unseen_classes(result: RunResult | None) -> tuple[str, ...]:
 
 def choose_on(model: Model, classes: tuple[str, ...], far: float) -> None:
     """Choose the threshold of "same or different" on unseen classes of the gallery, if they have pairs enough."""
-    found = labelled_sample(model.gallery.contents(), classes) if classes else None
-    if found is not None and set(found.names) <= set(classes):
+    found = labelled_sample(model.gallery.contents(), classes)
+    if found is None or not set(found.names) <= set(classes):
+        return
+    for rate in (far, *LARGER_FARS):
         with suppress(UserError):  # too few pairs for this rate
-            model.chosen = choose_threshold(found.embedded, far, classes=found.names, data="gallery", fingerprint="")[0]
+            model.chosen = choose_threshold(found.embedded, rate, classes=found.names, data="gallery", fingerprint="")[
+                0
+            ]
+            return
 
 
 def lower_precision(model: Model, data: Manifest | None, precision: str, classes: tuple[str, ...]) -> Rounding | None:
