@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
+from similis.retrieval.gallery import Entry
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.values import UserError
@@ -139,12 +141,12 @@ def check_gallery(path: Path, dim: int) -> int:
     return shape[0]
 
 
-def parse_entries(path: Path, values: Any, count: int) -> list[list[Any]]:
+def parse_entries(path: Path, values: Any, count: int) -> list[Entry]:
     """Ids, labels and hashes of ``count`` gallery rows."""
-    good = isinstance(values, list) and all(
-        isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
-        and (row[1] is None or isinstance(row[1], str)) for row in values
-    )  # fmt: skip
-    if not good or len(values) != count or len({row[0] for row in values}) != count:
+    try:
+        found = TypeAdapter(list[Entry]).validate_python(values)
+    except ValidationError as error:
+        raise damage_error(path / ENTRIES, error) from error
+    if not len(found) == count == len({entry.id for entry in found}):
         raise damage_error(path / ENTRIES, f"it does not hold {count:,} entries with an id of their own each")
-    return list(values)
+    return found

@@ -88,7 +88,7 @@ def export_bundle(
     check_precision(precision or "float32")
     result = None if (source / ABOUT).exists() else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
-    data = open_gallery(result, gallery, machine)
+    data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
     classes, far = (unseen_classes(result), FAR) if model.chosen is None else (model.chosen.classes, model.chosen.far)
     rounding = None
@@ -106,13 +106,11 @@ def export_bundle(
     return Exported(out, len(model.gallery), size, model.model_hash, threshold, rounding, difference)
 
 
-def open_gallery(result: RunResult | None, gallery: str | None, machine: Machine) -> Manifest | None:
-    """The data to search in; None where a saved model keeps its own gallery."""
+def open_gallery(source: Path, gallery: str | None, machine: Machine) -> Manifest:
+    """The data to search in: those named, or the images of the run in this folder."""
     if gallery is not None:
         return open_data(gallery, root=machine.data_root, allow_counts=True)
-    if result is None:
-        return None
-    spec = result.spec.data
+    spec = finished(source).spec.data
     try:
         return open_data(spec.source, root=machine.data_root, allow_counts=spec.allow_counts)
     except DataError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,8 @@ def save_model_folder(
         (path / file).unlink(missing_ok=True)
     folder, precision = RunFolder(path), embedder.precision
     save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
-    entries = [list(entry) for entry in held.entries]
-    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(entries)})
-    folder.write(ENTRIES, {"entries": entries})
+    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
+    folder.write(ENTRIES, {"entries": held.entries})
     look = embedder.preprocessing
     began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
     network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
@@ -102,7 +101,7 @@ def save_model_folder(
     return path
 
 
-def entries_hash(entries: list[list[Any]]) -> str:
+def entries_hash(entries: Sequence[Entry]) -> str:
     """What the vectors of a gallery say they belong to: ids, labels and hashes in their order."""
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
@@ -124,7 +123,7 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     count = check_gallery(path, embedder.dim)
     entries = parse_entries(path, read_json(path / ENTRIES).get("entries"), count)
     vectors = read_vectors(path, entries)
-    return embedder, spec, about["name"], Contents(vectors, [Entry(*entry) for entry in entries], 0)
+    return embedder, spec, about["name"], Contents(vectors, entries, 0)
 
 
 def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapping[str, Any] | None]:
@@ -153,7 +152,7 @@ def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapp
     return spec, None if look is None else asdict(look)
 
 
-def read_vectors(path: Path, entries: list[list[Any]]) -> Tensor:
+def read_vectors(path: Path, entries: Sequence[Entry]) -> Tensor:
     """The vectors of a gallery with these entries, as float32."""
     try:
         vectors = widen_all(read_tensors(path / GALLERY, entries_hash(entries))[0])["vectors"]
