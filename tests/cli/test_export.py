@@ -166,7 +166,7 @@ def test_an_onnx_file_that_computes_something_else_is_refused(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.photos
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
     """The same embeddings to 1e-4, and the same ten nearest photos in the same order."""
     runtime = pytest.importorskip("onnxruntime")
