@@ -49,6 +49,7 @@ EXTRAS = {
     "lance": "lance", "faiss": "search",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
     "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
+    "onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx",
 }  # fmt: skip
 
 
