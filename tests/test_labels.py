@@ -130,3 +130,12 @@ def test_the_order_in_which_classes_are_named_changes_nothing():
     one, other = (similis.loss("softmax", class_ids=each, dim=8) for each in (["b", "a", "c"], ["c", "b", "a"]))
     assert torch.equal(one(X, list("abcabc")), other(X, list("abcabc")))
     assert number_classes([Kind.DOG, "a", 3]) == number_classes([3, Kind.DOG, "a"])
+
+
+def test_a_state_is_loaded_only_into_a_loss_of_the_same_classes():
+    saved = similis.loss("proxy_anchor", class_ids=["a", "b", "c"], dim=8).state_dict()
+    same = similis.loss("proxy_anchor", class_ids=["c", "a", "b"], dim=8, seed=1)
+    same.load_state_dict(saved)
+    assert torch.equal(same.learned["proxies"], saved["learned.proxies"])
+    with pytest.raises(UserError, match="other classes than the 3 class_ids"):
+        similis.loss("proxy_anchor", class_ids=["a", "b", "d"], dim=8).load_state_dict(saved)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from similis.labels import encode_labels, is_integers, list_labels, number_classes
 from similis.objective.terms.labels import sort_class_ids
 from similis.objective.terms.references import References
 from similis.registry import LossEntry
-from similis.values import UserError
+from similis.values import Pairs, Triplets, UserError
 
 
 def check_embeddings(embeddings: Tensor, learned: Mapping[str, Tensor]) -> None:
@@ -33,10 +35,22 @@ def check_call(entry: LossEntry, labels: Tensor, references: References | None, 
     """Raise where a loss has no meaning for a relation, a memory or mined tuples."""
     if labels.ndim == 2 and entry.relation == "none":
         raise UserError(f"{entry.name} has no meaning for a relation matrix; pass labels of shape (B,)")
+    if labels.ndim == 2 and references is None and labels.shape[0] > labels.shape[1]:
+        raise UserError(
+            f"labels have shape {tuple(labels.shape)}; pass classes of shape (B,), for one-hot rows labels.argmax(1), "
+            "or a relation of shape (B, B)"
+        )
     if references is not None and len(references.blocks) > 1 and not entry.memory:
         raise UserError(f"{entry.name} cannot use a memory: its references are not samples; drop the memory")
-    if tuples is not None and entry.accepts is None:
+    if tuples is None:
+        return
+    if entry.accepts is None:
         raise UserError(f"{entry.name} takes no mined tuples; call it without tuples=")
+    if not isinstance(tuples, Pairs | Triplets):
+        raise UserError(
+            f"tuples are a {type(tuples).__name__}; give Triplets(anchors, positives, negatives) or Pairs(...) of "
+            "similis.formula"
+        )
 
 
 def encode_batch(labels: Any, names: Mapping[Hashable, int] | None, needs_all: str = "") -> Tensor:
@@ -54,6 +68,22 @@ def encode_batch(labels: Any, names: Mapping[Hashable, int] | None, needs_all: s
             "class_ids=set(all_labels)"
         )
     return encode_labels(values, names)
+
+
+def hash_names(names: Iterable[Hashable]) -> Tensor:
+    """What a saved state keeps of classes that are no integers: 64 bits, so that proxies never change their class."""
+    told = hashlib.sha256("\n".join(map(repr, names)).encode()).digest()[:8]
+    return torch.tensor(int.from_bytes(told, "little", signed=True), device="cpu")
+
+
+def on_load(loss: Any, _: object) -> None:
+    """A state was loaded into a loss: its names have to be those of the state; ids on the host are fetched anew."""
+    loss.known_ids = None
+    if loss.names is not None and not torch.equal(loss.names_digest.cpu(), hash_names(loss.names)):
+        raise UserError(
+            f"the state was saved for other classes than the {len(loss.names)} class_ids of this loss; build it with "
+            "the same class_ids"
+        )
 
 
 def resolve_classes(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.introspection import keyword_defaults
-from similis.objective.batch import check_call, check_embeddings, encode_batch, resolve_classes
+from similis.objective.batch import check_call, check_embeddings, encode_batch, hash_names, on_load, resolve_classes
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, dense, draw_number, use_context
@@ -64,8 +64,9 @@ class Loss(nn.Module):
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
         self.names = names  # class -> row, where class ids are no integers
+        self.register_buffer("names_digest", None if names is None else hash_names(names))
         self.known_ids: Tensor | None = None  # the same on the host, fetched once
-        self.register_load_state_dict_post_hook(forget_known_ids)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(on_load)  # type: ignore[no-untyped-call]
         self.miner = miner
         self.seed = seed
         self.draws: Tensor  # how often the miner was called: with the seed, the whole state of its draws
@@ -228,11 +229,6 @@ class Loss(nn.Module):
         check_found(found, self.entry)
         self.mined = found.counts()
         return found
-
-
-def forget_known_ids(module: Loss, _: object) -> None:
-    """Class ids were loaded: those on the host are fetched anew."""
-    module.known_ids = None
 
 
 def list_losses(family: str | None = None) -> list[str]:

@@ -13,6 +13,8 @@ from similis.objective.mining import resolve_miner
 from similis.registry import LossEntry, Preset, losses, unknown
 from similis.values import Options, OptionValue, UserError
 
+BUILT_WITH = ("class_ids", "dim", "num_classes")  # arguments of similis.loss that a loss with proxies has
+
 
 def check_settings(name: str, options: Options, *, preset: str | None = None, miner: str | None = None) -> None:
     """Raise if there is no such loss, or if it has no such option, preset or miner.
@@ -31,7 +33,9 @@ def check_options(entry: LossEntry, options: Options) -> dict[str, OptionValue]:
     hints = {key: hint for make in [entry.function, *entry.learns.values()] for key, hint in hints_of(make).items()}
     for key, value in options.items():
         if key not in entry.options:
-            raise UserError(unknown(f"option of {entry.name}", key, entry.options))
+            raise UserError(
+                unknown(f"option of {entry.name}", key, {*entry.options, *(BUILT_WITH if entry.learns else ())})
+            )
         if key in hints and not fits(value, hints[key]):
             allowed = " or ".join(describe_hint(hints[key]))
             raise UserError(

@@ -22,7 +22,7 @@ from similis.values import Embedded, Neighbors, UserError
 UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """What was measured, on the host; nothing is averaged away.
 
@@ -42,6 +42,11 @@ class Evaluation:
     matches: Tensor
     queries: Tensor
     neighbors: Neighbors
+
+    def __repr__(self) -> str:
+        """The means in one line; tensors are left out."""
+        words = [f"{name} {100 * value:.2f} %" for name, value in self.means.items()]
+        return f"Evaluation({', '.join(words)}; {self.counted} queries, {self.excluded} more without a match)"
 
     @property
     def excluded(self) -> int:
