@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -20,9 +21,10 @@ from similis.retrieval.similarity import to_comparable
 from similis.run.answers import Answer, Explanation, default_id, entries_of, find_hits
 from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
-from similis.run.model_folder import save_model_folder
+from similis.run.model_card import model_card
+from similis.run.model_folder import embedding_hash, save_model_folder
 from similis.run.spec import ModelSpec
-from similis.run.verification import Threshold, choose_threshold, write_threshold
+from similis.run.verification import Threshold, choose_threshold
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded, Preprocessing, UserError
 
@@ -87,6 +89,11 @@ class Model:
     def preprocessing(self) -> Preprocessing | None:
         """What is done to an image before the network sees it; None for a network of vectors."""
         return self.embedder.preprocessing
+
+    @cached_property
+    def model_hash(self) -> str:
+        """What decides an embedding as a sha256: weights, network, preprocessing; the same whatever the gallery."""
+        return embedding_hash(self.embedder, self.spec)
 
     def encode(self, items: Any, *, batch_size: int = BATCH, progress: Callable[[int], None] | None = None) -> Tensor:
         """Embeddings on the host: (D,) of one item, (N, D) of several or of a data set of :func:`similis.open_data`.
@@ -229,12 +236,25 @@ class Model:
         title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
         return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""
-        place = save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
-        if self.chosen is not None:
-            write_threshold(place, self.chosen)
-        return place
+    def save(self, path: str | Path, *, thumbnails: Mapping[str, bytes] | None = None, card: str | None = None) -> Path:
+        """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are.
+
+        Args:
+            path: of the folder; a model that is there is replaced.
+            thumbnails: small JPEG or WebP images by id, for a page that shows the gallery.
+            card: text of its ``README.md``; None for one that says what the model knows of itself.
+        """
+        held = self.gallery.contents()
+        return save_model_folder(
+            Path(path),
+            self.embedder,
+            self.spec,
+            self.name,
+            held,
+            threshold=self.chosen,
+            thumbnails=thumbnails,
+            card=model_card(self) if card is None else card,
+        )
 
     def _limit(self, version: int, held: Labelled, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""
