@@ -53,7 +53,7 @@ def test_too_many_bytes_without_a_stated_length(server):
 
 
 def test_bytes_that_never_end_are_cut_off(server):
-    with server.connect() as connection, pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe
+    with server.connect() as connection, pytest.raises(OSError):  # noqa: PT011, PT012 - reset or broken pipe
         connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(PART), PART))
         for _ in range(100_000):
             connection.sendall(b"2000\r\n" + bytes(0x2000) + b"\r\n")

@@ -19,7 +19,7 @@ from similis import __version__
 from similis.serving.batching import BusyError
 from similis.serving.changes import changes
 from similis.serving.limits import Refusal
-from similis.serving.routes import collection_of, reads
+from similis.serving.routes import PROBLEM, collection_of, reads
 from similis.serving.store import ReadOnlyError, StoreError, StoreFullError
 from similis.values import DataError, MissingExtraError, SimilisError, UserError
 
@@ -46,8 +46,9 @@ def build_app(key_hash: bytes, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
     html = PAGE.read_text(encoding="utf-8")
     headers = {"content-security-policy": content_policy(html), "cache-control": "no-cache"}
     app.get("/", response_class=HTMLResponse)(lambda: HTMLResponse(html, headers=headers))
-    for path, function in (("/health", health), ("/ready", ready), ("/metrics", metrics)):
-        app.get(path)(function)
+    app.get("/health")(health)
+    app.get("/ready", responses=PROBLEM)(ready)
+    app.get("/metrics", response_class=PlainTextResponse)(metrics)
     return app
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -27,7 +28,7 @@ CREATE TABLE items (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, label TE
 CREATE INDEX items_by_label ON items (label, id);
 CREATE TABLE thumbnails (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE, image BLOB NOT NULL);
 """
-ROOM = 2**20  # bytes: a disk with less is full, whatever the error is called
+ROOM = 2**16  # bytes: a disk with less is full, whatever the error is called
 
 
 class StoreError(SimilisError):
@@ -74,12 +75,26 @@ class Store:
                 self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
                 self._reader = self._connect("ro")
                 return
-            except (OSError, sqlite3.OperationalError) as error:
-                if path.exists() and os.access(path, os.W_OK) and not isinstance(error, OSError):
-                    raise DataError(f"{path} cannot be opened ({error}); give another file with --store") from error
-                self.refusal = f"{path} cannot be written ({getattr(error, 'strerror', None) or error})"
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                    raise
+                self.refusal = f"{path} cannot be written ({error.strerror})"
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                    raise self._damage(error) from error
+                self.refusal = f"{path} cannot be written ({error})"
         self._writer = self._reader = self._open_unwritten()
         self._reading = self._lock
+
+    def _damage(self, error: sqlite3.Error) -> DataError:
+        """What to say of a file that cannot be used."""
+        if self._is_full(error):
+            return DataError(f"the disk of {self.path} is full; free space, or give another file with --store")
+        return DataError(f"{self.path} is not a collection ({error}); give another file with --store")
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        code = getattr(error, "sqlite_errorcode", 0)
+        return code & 0xFF == sqlite3.SQLITE_FULL or shutil.disk_usage(self.path.parent).free < ROOM
 
     def _hold_lock(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +155,7 @@ class Store:
                     _insert(change, first)
             found = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         except sqlite3.DatabaseError as error:
-            raise DataError(f"{self.path} is not a collection ({error}); give another file with --store") from error
+            raise self._damage(error) from error
         if found.get("format") != FORMAT:
             raise DataError(f"{self.path} has the format {found.get('format')!r}, known is {FORMAT}; give another file")
         if found.get("model_hash") != model_hash:
@@ -201,8 +216,7 @@ class Store:
             with self._transaction() as change:
                 yield change
         except sqlite3.Error as error:
-            is_full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
-            if is_full or shutil.disk_usage(self.path.parent).free < ROOM:
+            if self._is_full(error):
                 raise StoreFullError("the disk is full, so nothing was changed; free space and try again") from error
             raise StoreError(f"the disk refused the change ({error}), so nothing was changed; try again") from error
 
