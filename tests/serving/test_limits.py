@@ -153,16 +153,13 @@ def test_bytes_of_all_bodies_together(folder):
         assert status == 200
 
 
-def test_a_request_before_everything_is_loaded(folder, monkeypatch):
+def test_a_request_before_everything_is_loaded():
     """The socket listens at once, and all but health says 503 until the model is there."""
-    from fastapi import FastAPI  # the application without a collection is what is served then
-
     from similis.serving.app import build_app
+    from similis.serving.metrics import Metrics
     from similis.serving.routes import collection_of
 
-    app = build_app(b"", None)
-    assert isinstance(app, FastAPI)
-    assert app.state.collection is None
+    app = build_app(b"", Metrics())  # the application without a collection is what is served then
     request = type("Request", (), {"app": app})()
     with pytest.raises(Exception, match="still loading") as refused:
         collection_of(request)

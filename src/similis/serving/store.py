@@ -68,23 +68,31 @@ class Store:
         self.refusal = "the server was started with --read-only" if read_only else ""
         self._lock, self._reading = RLock(), RLock()
         self._held: int | None = None
-        if not read_only:
-            try:
-                self._hold_lock()
-                self._writer = self._connect("rwc")
-                self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
-                self._reader = self._connect("ro")
-                return
-            except OSError as error:
-                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-                    raise
-                self.refusal = f"{path} cannot be written ({error.strerror})"
-            except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
-                    raise self._damage(error) from error
-                self.refusal = f"{path} cannot be written ({error})"
-        self._writer = self._reader = self._open_unwritten()
-        self._reading = self._lock
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            if read_only or not self._open_written():
+                self._writer = self._reader = self._open_unwritten()
+                self._reading = self._lock
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_written(self) -> bool:
+        """Open the file for changes; False, with a reason, where it cannot be written."""
+        try:
+            self._hold_lock()
+            self._writer = self._connect("rwc")
+            self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
+            self._reader = self._connect("ro")
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            self.refusal = f"{self.path} cannot be written ({error.strerror})"
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise self._damage(error) from error
+            self.refusal = f"{self.path} cannot be written ({error})"
+        return not self.refusal
 
     def _damage(self, error: sqlite3.Error) -> DataError:
         """What to say of a file that cannot be used."""
@@ -113,6 +121,7 @@ class Store:
             isolation_level=None,
             check_same_thread=False,
         )
+        self._connections.append(made)
         made.execute("PRAGMA synchronous=FULL")
         made.execute("PRAGMA foreign_keys=ON")
         return made
@@ -121,6 +130,7 @@ class Store:
         """The file as it is, or a collection in memory where there is none."""
         if not self.path.exists():
             made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._connections.append(made)
             made.execute("PRAGMA foreign_keys=ON")
             return made
         try:
@@ -200,7 +210,7 @@ class Store:
 
     def close(self) -> None:
         """Move all changes into the file, and let others open it."""
-        for each in (self._reader, self._writer):
+        for each in reversed(self._connections):
             with suppress(sqlite3.Error):
                 each.close()
         if self._held is not None:
