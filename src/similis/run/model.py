@@ -16,9 +16,9 @@ from similis.figures.explanation import draw_explanation
 from similis.model.embedder import Embedder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
-from similis.retrieval.gallery import Entry, Gallery, search_gallery
+from similis.retrieval.gallery import Entry, Gallery, Labelled
 from similis.retrieval.similarity import to_comparable
-from similis.run.answers import Answer, Explanation, default_id, entries_of, hits
+from similis.run.answers import Answer, Explanation, default_id, entries_of, find_hits
 from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
 from similis.run.model_card import model_card
@@ -29,6 +29,7 @@ from similis.training.tensors import cached_tensors
 from similis.values import Embedded, Preprocessing, UserError
 
 BATCH = 32
+SAMPLE = 4096  # images of the gallery that the threshold of unknown is estimated by
 
 
 class Model:
@@ -157,20 +158,20 @@ class Model:
             raise UserError(f"no image of the gallery has the label {label!r}; it holds {len(self.gallery)} images")
         self.gallery.remove(ids)
 
-    def search(self, query: Any, k: int = 10, *, copies: bool = True) -> Any:
+    def search(self, query: Any, k: int = 10, *, copies: bool = True, label: str | None = None) -> Any:
         """The k images of the gallery most like the query, best first: a list of hits; for several, a list of lists.
 
         Args:
             query: one item, or several.
             k: how many; a smaller gallery gives fewer.
             copies: whether images with the very contents of the query are among them.
+            label: look among the images with this label only; None for all.
         """
         held, one = self.gallery.contents(), self._encoder.is_one(query)
         if not len(held.vectors):
             raise UserError("the gallery is empty; add images first: model.add(images)")
         vectors, digests = self._encoder.look_up([query] if one else list(query), self.gallery, BATCH)
-        near = search_gallery(held, vectors, k, None if copies else digests)
-        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+        found = find_hits(held, vectors, k, None if copies else digests, label)
         return found[0] if one else found
 
     def classify(self, items: Any, k: int = 5, *, unknown: bool = True, accept: float | None = None) -> Any:
@@ -184,7 +185,7 @@ class Model:
                 for as many as images of its classes that are given none.
         """
         held = self.gallery.contents()
-        vectors, labels, names = held.labelled()
+        rows, labels, names = held.voters
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
         if unknown and len(names) == 1:
@@ -192,13 +193,18 @@ class Model:
                 f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
                 "class, or pass unknown=False"
             )
-        limit = self._limit(held.version, vectors, labels, accept) if unknown else None
-        found = classify_vectors(self._vectors(items), vectors, labels, k=k, threshold=limit)
+        limit = self._limit(held.version, held.voters, accept) if unknown else None
+        found = classify_vectors(self._vectors(items), rows, labels, k=k, threshold=limit)
         answers = [
             Answer(names[label] if label >= 0 else None, score)
             for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
         ]
         return answers[0] if self._encoder.is_one(items) else answers
+
+    def unknown_threshold(self, accept: float | None = None) -> float:
+        """The similarity below which :meth:`classify` answers unknown, estimated by at most 4,096 images."""
+        held = self.gallery.contents()
+        return self._limit(held.version, held.voters, accept)
 
     def threshold(self, far: float = 1e-3) -> float:
         """The similarity from which two images count as the same class, at most this share of strangers among them.
@@ -263,12 +269,13 @@ class Model:
             onnx=onnx,
         )
 
-    def _limit(self, version: int, vectors: Tensor, labels: Tensor, accept: float | None) -> float:
+    def _limit(self, version: int, held: Labelled, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""
         with self._lock:
             kept = self._limits.get(accept)
             if kept is None or kept[0] != version:
-                kept = self._limits[accept] = (version, unknown_threshold(vectors, labels, accept))
+                found = unknown_threshold(held.rows.vectors, held.labels, accept, sample=SAMPLE)
+                kept = self._limits[accept] = (version, found)
         return kept[1]
 
     def _vectors(self, items: Any) -> Tensor:

@@ -1,0 +1,38 @@
+"""A saved model of two dozen images."""
+
+import shutil
+
+import pytest
+
+from similis.run.bundle import make_thumbnail
+from similis.run.load import load, pretrained
+from tests.serving.running import PHOTOS, Server
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The folder of a model; tests copy it before they serve it."""
+    model = pretrained("small_conv", weights=None, size=16)
+    model.add(list(PHOTOS.values()), labels=[name.split("/")[0] for name in PHOTOS], ids=list(PHOTOS))
+    pictures = {name: make_thumbnail(data) for name, data in PHOTOS.items()}
+    return model.save(tmp_path_factory.mktemp("saved") / "model", thumbnails=pictures)
+
+
+@pytest.fixture(scope="session")
+def model(saved):
+    """The same model in this process."""
+    return load(saved)
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy of the folder for one test."""
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def server(saved, tmp_path_factory):
+    """A server for the tests of one file, which share its collection."""
+    place = shutil.copytree(saved, tmp_path_factory.mktemp("served") / "model")
+    with Server(place) as running:
+        yield running
