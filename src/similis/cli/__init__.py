@@ -35,6 +35,7 @@ VERBS = {
     "search": "search:search",
     "verify": "verify:verify",
     "compare": "compare:compare",
+    "export": "export:export",
     "spec schema": "spec:schema",
     "spec example": "spec:example",
     "tournament plan": "tournament:plan",

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from similis.model.backbone import Backbone, Setting, build_backbone
 from similis.model.pooling import OWN, POOLINGS, Pooling
+from similis.model.precision import Precision
 from similis.model.weights import build_initialised, part_generator
 from similis.registry import unknown
 from similis.sphere import unit, widen
@@ -26,6 +27,9 @@ class Embedder(nn.Module):
         freeze_batch_norm: batch norms of the backbone stay in evaluation mode and are not trained.
         normalise: put embeddings on the unit sphere; the loss declares whether it wants that.
         generator: where the head's start comes from.
+
+    Attributes:
+        precision: with which weights and vectors are saved, see :func:`similis.model.precision.round_weights`.
 
     Example:
         >>> from similis.model.embedder import build_embedder
@@ -55,6 +59,7 @@ class Embedder(nn.Module):
         self.head = build_initialised(lambda: nn.Linear(size, dim), generator) if dim else None
         self.dim = dim or size
         self.normalise = normalise
+        self.precision: Precision = "float32"
         self.freeze_batch_norm = freeze_batch_norm
         self._backbone_frozen = False
         if freeze_batch_norm:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from similis.retrieval.intervals import DRAWS, Interval, mean_interval
 from similis.retrieval.search import search
-from similis.retrieval.similarity import TILE, Similarity, to_comparable
+from similis.retrieval.similarity import TILE, GalleryRows, Similarity, to_comparable
 from similis.values import Neighbors, UserError
 
 UNKNOWN = -1
@@ -26,7 +26,7 @@ class Classified(NamedTuple):
 
 def classify_vectors(
     queries: Tensor,
-    gallery: Tensor,
+    gallery: Tensor | GalleryRows,
     labels: Tensor,
     *,
     k: int = 1,
@@ -45,7 +45,7 @@ def classify_vectors(
 
     Args:
         queries: (Q, D).
-        gallery: (N, D).
+        gallery: (N, D), or prepared rows, as :func:`similis.retrieval.search.search` takes them.
         labels: (N,) class of each gallery row, 0 or more.
         k: voters, at most N are used.
         threshold: a score below it means unknown; None never does.
@@ -62,11 +62,28 @@ def classify_vectors(
         >>> classify_vectors(queries, gallery, torch.tensor([7, 7, 5]), threshold=0.5).labels.tolist()
         [7, -1]
     """
-    if len(labels) != len(gallery) or (len(labels) and int(labels.min()) < 0):
+    count = len(gallery.vectors if isinstance(gallery, GalleryRows) else gallery)
+    if len(labels) != count or (len(labels) and int(labels.min()) < 0):
         raise UserError(
-            f"{len(labels)} labels for a gallery of {len(gallery)} given; give a label of 0 or more for each row"
+            f"{len(labels)} labels for a gallery of {count} given; give a label of 0 or more for each row"
         )
     near = search(queries, gallery, k, similarity=similarity, ids=ids, groups=groups, tile=tile)
+    return classify_neighbors(near, labels, threshold)
+
+
+def classify_neighbors(near: Neighbors, labels: Tensor, threshold: float | None = None) -> Classified:
+    """The same from neighbours that were found already, all of which vote.
+
+    Args:
+        near: (Q, k) of a search.
+        labels: (N,) class of each gallery row.
+        threshold: a score below it means unknown; None never does.
+
+    Example:
+        >>> near = Neighbors(torch.tensor([[2, 0]]), torch.tensor([[0.9, 0.8]]))
+        >>> classify_neighbors(near, torch.tensor([5, 6, 7]), threshold=0.95).labels.tolist()
+        [-1]
+    """
     found = _vote(near, labels.to(near.index.device))
     if threshold is None:
         return found
@@ -85,7 +102,9 @@ def _vote(near: Neighbors, labels: Tensor) -> Classified:
     return Classified(voter.gather(1, winner)[:, 0], near.similarity.gather(1, winner)[:, 0])
 
 
-def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = None) -> float:
+def unknown_threshold(
+    vectors: Tensor, labels: Tensor, accept: float | None = None, sample: int | None = None
+) -> float:
     r"""The score below which an answer is unknown, estimated within the gallery by asking it about itself.
 
     Every row asks as a stranger, as if its own class were not there, and as a friend, without itself:
@@ -100,6 +119,8 @@ def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = No
         vectors: (N, D) of the gallery.
         labels: (N,) with two classes or more; one with two rows or more where errors are balanced.
         accept: share of strangers that may be accepted, from 0 to 1; None for balanced errors.
+        sample: how many rows ask; each still meets the whole gallery, so the cost is proportional to it. Rows are
+            drawn with a fixed seed. None for all of them.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.1, 1.0]])
@@ -110,10 +131,14 @@ def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = No
     classes = len(torch.unique(labels))
     if classes < 2 or (accept is not None and not 0.0 <= accept <= 1.0):
         raise UserError(f"{classes} classes and accept={accept} given; give two classes or more, a share from 0 to 1")
-    strangers = search(vectors, vectors, 1, groups=(labels, labels)).similarity[:, 0].double().sort().values
+    rows = torch.arange(len(labels))
+    if sample is not None and sample < len(labels):
+        rows = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))[:sample]
+    near = search(vectors[rows], vectors, 1, groups=(labels[rows], labels))
+    strangers = near.similarity[:, 0].double().sort().values
     candidates = torch.cat([strangers.new_tensor([-2.0]), strangers + ROUNDING])  # all accepted, or one fewer each
     accepted = 1.0 - torch.searchsorted(strangers, candidates).double() / len(strangers)  # at each candidate, falling
-    friends = own_class_scores(vectors, labels)
+    friends = own_class_scores(vectors, labels, rows)
     if accept is not None or not len(friends):
         # at most this share; a gallery of single photos has no friends to refuse
         return float(candidates[accepted <= (0.05 if accept is None else accept) + 1e-12][0])
@@ -121,14 +146,16 @@ def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = No
     return float(candidates[(accepted - refused).abs().argmin()])
 
 
-def own_class_scores(vectors: Tensor, labels: Tensor) -> Tensor:
-    """Similarity of each row to the nearest other one of its class, in rising order; rows without one are left out."""
+def own_class_scores(vectors: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
+    """Similarity of rows to the nearest other one of their class, in rising order; those without one are left out."""
     unit_rows = to_comparable(vectors)
     found = []
-    for own in torch.unique(labels):
-        rows = unit_rows[labels == own]
-        if len(rows) > 1:
-            found.append((rows @ rows.T).fill_diagonal_(-math.inf).amax(dim=1))
+    for own in torch.unique(labels[rows]):
+        members = (labels == own).nonzero().flatten()
+        asking = rows[labels[rows] == own]
+        if len(members) > 1:
+            similarity = unit_rows[asking] @ unit_rows[members].T
+            found.append(similarity.masked_fill_(asking[:, None] == members, -math.inf).amax(dim=1))
     return torch.cat(found).double().sort().values if found else torch.empty(0, dtype=torch.float64)
 
 

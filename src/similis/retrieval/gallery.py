@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from threading import RLock
 from typing import NamedTuple
 
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor
 
 from similis.retrieval.search import search
+from similis.retrieval.similarity import GalleryRows, as_gallery, to_comparable
 from similis.values import Neighbors, UserError
 
 
@@ -21,19 +24,48 @@ class Entry(NamedTuple):
     digest: str
 
 
-class Contents(NamedTuple):
-    """A gallery at one moment: vectors (N, D), an entry for each, and the number of changes so far."""
+class Labelled(NamedTuple):
+    """The entries that have a label: their prepared vectors (M, D), numbers of labels (M,), and the labels."""
+
+    rows: GalleryRows
+    labels: Tensor
+    names: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """A gallery at one moment: vectors (N, D), an entry for each, and the number of changes so far.
+
+    What searches need of it is computed once and kept.
+    """
 
     vectors: Tensor
     entries: Sequence[Entry]
     version: int
 
-    def labelled(self) -> tuple[Tensor, Tensor, list[str]]:
-        """Vectors (M, D) of the entries that have a label, their numbers (M,), and the label of each number."""
-        rows = [row for row, entry in enumerate(self.entries) if entry.label is not None]
-        names = [str(self.entries[row].label) for row in rows]
-        number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        return self.vectors[rows], torch.tensor([number[name] for name in names], dtype=torch.long), list(number)
+    @cached_property
+    def rows(self) -> GalleryRows:
+        """The vectors as a search compares them."""
+        return as_gallery(to_comparable(self.vectors))
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Label -> rows that have it, labels in the order of their first row."""
+        found: dict[str, list[int]] = {}
+        for row, entry in enumerate(self.entries):
+            if entry.label is not None:
+                found.setdefault(entry.label, []).append(row)
+        return found
+
+    @cached_property
+    def labelled(self) -> Labelled:
+        """What can be classified with."""
+        numbers = torch.full((len(self.entries),), -1)
+        for number, rows in enumerate(self.places.values()):
+            numbers[rows] = number
+        has_label = numbers >= 0
+        rows = self.rows if bool(has_label.all()) else as_gallery(self.rows.vectors[has_label])
+        return Labelled(rows, numbers[has_label], list(self.places))
 
 
 class Gallery:
@@ -62,6 +94,7 @@ class Gallery:
         self._rows: dict[str, int] = {}  # id -> row
         self._made: dict[str, int] = {}  # hash -> a row made from it
         self._changes = 0
+        self._held: Contents | None = None  # the answer of contents() until the next change
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,7 +102,9 @@ class Gallery:
     def contents(self) -> Contents:
         """The gallery as it is now."""
         with self._lock:
-            return Contents(self._room[: len(self._entries)], tuple(self._entries), self._changes)
+            if self._held is None or self._held.version != self._changes:
+                self._held = Contents(self._room[: len(self._entries)], tuple(self._entries), self._changes)
+            return self._held
 
     def known(self, digest: str) -> Tensor | None:
         """The vector (D,) that was made from these contents before; None if there is none."""
@@ -124,16 +159,31 @@ class Gallery:
             self._room = room
 
 
-def search_gallery(held: Contents, queries: Tensor, k: int, hidden: Sequence[str] | None = None) -> Neighbors:
-    """The k entries most like each query; with ``hidden`` digests (Q), entries of that digest are left out.
+def search_gallery(
+    held: Contents, queries: Tensor, k: int, hidden: Sequence[str] | None = None, label: str | None = None
+) -> Neighbors:
+    """The k entries most like each query.
+
+    Args:
+        held: where to look.
+        queries: (Q, D).
+        k: how many.
+        hidden: a digest for each query; entries of that digest are left out. The empty digest hides nothing.
+        label: look among entries with this label only.
 
     Shapes: (Q, D) -> index (Q, k), similarity (Q, k).
     """
+    places = None if label is None else held.places.get(label, [])
+    rows = held.rows if places is None else as_gallery(held.rows.vectors[places])
     groups = None
     if hidden is not None:
-        number = {digest: place for place, digest in enumerate(dict.fromkeys(hidden))}
+        entries = held.entries if places is None else [held.entries[row] for row in places]
+        number = {digest: place for place, digest in enumerate(dict.fromkeys(hidden)) if digest}
         groups = (
-            torch.tensor([number[digest] for digest in hidden]),
-            torch.tensor([number.get(entry.digest, -1) for entry in held.entries], dtype=torch.long),
+            torch.tensor([number.get(digest, -1) for digest in hidden]),
+            torch.tensor([number.get(entry.digest, -1) for entry in entries], dtype=torch.long),
         )
-    return search(queries, held.vectors, k, groups=groups)
+    near = search(queries, rows, k, groups=groups)
+    if not places:
+        return near
+    return near._replace(index=torch.where(near.index < 0, -1, torch.tensor(places)[near.index.clamp(min=0)]))

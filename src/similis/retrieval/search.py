@@ -7,7 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.retrieval.similarity import TILE, Similarity, as_gallery, similarities, tile_rows, to_comparable
+from similis.retrieval.similarity import (
+    TILE,
+    GalleryRows,
+    Similarity,
+    as_gallery,
+    similarities,
+    tile_rows,
+    to_comparable,
+)
 from similis.values import Neighbors, UserError
 
 
@@ -69,7 +77,7 @@ NEVER = float("-inf")
 
 def search(
     queries: Tensor,
-    gallery: Tensor,
+    gallery: Tensor | GalleryRows,
     k: int,
     *,
     similarity: Similarity = "cosine",
@@ -86,7 +94,8 @@ def search(
 
     Args:
         queries: (Q, D).
-        gallery: (G, D); pass the same tensor to search a set in itself, with ``ids``.
+        gallery: (G, D); pass the same tensor to search a set in itself, with ``ids``. Pass the rows of
+            :func:`similis.retrieval.similarity.as_gallery` to prepare them once for many searches.
         k: how many; where the gallery has fewer, the rest is -1 with similarity -inf.
         similarity: "cosine" or "dot".
         ids: ids of queries (Q,) and gallery (G,): equal ones never meet.
@@ -101,14 +110,16 @@ def search(
         >>> search(x, x, 1, ids=(rows, rows)).index.tolist()
         [[1], [0], [1]]
     """
-    _check(queries, gallery, k, {"ids": ids, "groups": groups})
-    wanted, columns = to_comparable(queries, similarity), as_gallery(to_comparable(gallery, similarity))
+    is_prepared = isinstance(gallery, GalleryRows)
+    _check(queries, gallery.vectors if is_prepared else gallery, k, {"ids": ids, "groups": groups})
+    wanted = to_comparable(queries, similarity)
+    columns = gallery if is_prepared else as_gallery(to_comparable(gallery, similarity))
     hidden = hidden_members(
         *(None if pair is None else (pair[0].to(wanted.device), pair[1].to(wanted.device)) for pair in (ids, groups))
     )
     index = torch.full((len(wanted), k), -1, dtype=torch.long, device=wanted.device)
     found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
-    for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(len(gallery), tile)):
+    for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(len(columns.vectors), tile)):
         values, places = top(hide(similarities(wanted[rows], columns), rows, hidden), k)
         width = values.shape[1]
         found[rows, :width] = values

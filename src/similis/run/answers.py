@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from similis.data.manifest import Manifest
-from similis.retrieval.gallery import Contents, Entry
+from similis.retrieval.gallery import Contents, Entry, search_gallery
 from similis.values import UserError
 
 
@@ -50,6 +50,14 @@ def default_id(item: Any, digest: str) -> str:
     if not digest:
         raise UserError("an embedding has no name of its own; give ids")
     return digest[:16]
+
+
+def find_hits(
+    held: Contents, vectors: Tensor, k: int, digests: Sequence[str] | None = None, label: str | None = None
+) -> list[list[Hit]]:
+    """For each vector (n, D) the k entries most like it; see :func:`similis.retrieval.gallery.search_gallery`."""
+    near = search_gallery(held, vectors, k, digests, label)
+    return [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
 
 
 def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:

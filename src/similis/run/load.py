@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from similis.run.bundle_files import ABOUT
 from similis.run.finished import finished, trained_model
 from similis.run.machine import Machine
 from similis.run.model import Model
-from similis.run.model_folder import ABOUT, read_model_folder
+from similis.run.model_folder import read_model_folder
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec
 from similis.run.verification import read_threshold

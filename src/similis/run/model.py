@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -15,18 +16,20 @@ from similis.figures.explanation import draw_explanation
 from similis.model.embedder import Embedder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
-from similis.retrieval.gallery import Entry, Gallery, search_gallery
+from similis.retrieval.gallery import Entry, Gallery, Labelled
 from similis.retrieval.similarity import to_comparable
-from similis.run.answers import Answer, Explanation, default_id, entries_of, hits
+from similis.run.answers import Answer, Explanation, default_id, entries_of, find_hits
 from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
-from similis.run.model_folder import save_model_folder
+from similis.run.model_card import model_card
+from similis.run.model_folder import embedding_hash, save_model_folder
 from similis.run.spec import ModelSpec
-from similis.run.verification import Threshold, choose_threshold, write_threshold
+from similis.run.verification import Threshold, choose_threshold
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded, Preprocessing, UserError
 
 BATCH = 32
+SAMPLE = 4096  # images of the gallery that the threshold of unknown is estimated by
 
 
 class Model:
@@ -86,6 +89,11 @@ class Model:
     def preprocessing(self) -> Preprocessing | None:
         """What is done to an image before the network sees it; None for a network of vectors."""
         return self.embedder.preprocessing
+
+    @cached_property
+    def model_hash(self) -> str:
+        """What decides an embedding as a sha256: weights, network, preprocessing; the same whatever the gallery."""
+        return embedding_hash(self.embedder, self.spec)
 
     def encode(self, items: Any, *, batch_size: int = BATCH, progress: Callable[[int], None] | None = None) -> Tensor:
         """Embeddings on the host: (D,) of one item, (N, D) of several or of a data set of :func:`similis.open_data`.
@@ -150,20 +158,20 @@ class Model:
             raise UserError(f"no image of the gallery has the label {label!r}; it holds {len(self.gallery)} images")
         self.gallery.remove(ids)
 
-    def search(self, query: Any, k: int = 10, *, copies: bool = True) -> Any:
+    def search(self, query: Any, k: int = 10, *, copies: bool = True, label: str | None = None) -> Any:
         """The k images of the gallery most like the query, best first: a list of hits; for several, a list of lists.
 
         Args:
             query: one item, or several.
             k: how many; a smaller gallery gives fewer.
             copies: whether images with the very contents of the query are among them.
+            label: look among the images with this label only; None for all.
         """
         held, one = self.gallery.contents(), self._encoder.is_one(query)
         if not len(held.vectors):
             raise UserError("the gallery is empty; add images first: model.add(images)")
         vectors, digests = self._encoder.look_up([query] if one else list(query), self.gallery, BATCH)
-        near = search_gallery(held, vectors, k, None if copies else digests)
-        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+        found = find_hits(held, vectors, k, None if copies else digests, label)
         return found[0] if one else found
 
     def classify(self, items: Any, k: int = 5, *, unknown: bool = True, accept: float | None = None) -> Any:
@@ -177,7 +185,7 @@ class Model:
                 for as many as images of its classes that are given none.
         """
         held = self.gallery.contents()
-        vectors, labels, names = held.labelled()
+        rows, labels, names = held.labelled
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
         if unknown and len(names) == 1:
@@ -185,8 +193,8 @@ class Model:
                 f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
                 "class, or pass unknown=False"
             )
-        limit = self._limit(held.version, vectors, labels, accept) if unknown else None
-        found = classify_vectors(self._vectors(items), vectors, labels, k=k, threshold=limit)
+        limit = self._limit(held.version, held.labelled, accept) if unknown else None
+        found = classify_vectors(self._vectors(items), rows, labels, k=k, threshold=limit)
         answers = [
             Answer(names[label] if label >= 0 else None, score)
             for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
@@ -205,13 +213,13 @@ class Model:
         """
         with self._lock:
             if self.chosen is None or self.chosen.far != far:
-                vectors, labels, names = self.gallery.contents().labelled()
+                rows, labels, names = self.gallery.contents().labelled
                 if len(names) < 2:
                     raise UserError(
                         f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
                         "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
                     )
-                found = Embedded(vectors, labels, torch.arange(len(labels)))
+                found = Embedded(rows.vectors, labels, torch.arange(len(labels)))
                 self.chosen = choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0]
             return self.chosen.value
 
@@ -228,19 +236,33 @@ class Model:
         title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
         return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are."""
-        place = save_model_folder(Path(path), self.embedder, self.spec, self.name, self.gallery.contents())
-        if self.chosen is not None:
-            write_threshold(place, self.chosen)
-        return place
+    def save(self, path: str | Path, *, thumbnails: Mapping[str, bytes] | None = None, card: str | None = None) -> Path:
+        """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are.
 
-    def _limit(self, version: int, vectors: Tensor, labels: Tensor, accept: float | None) -> float:
+        Args:
+            path: of the folder; a model that is there is replaced.
+            thumbnails: small JPEG or WebP images by id, for a page that shows the gallery.
+            card: text of its ``README.md``; None for one that says what the model knows of itself.
+        """
+        held = self.gallery.contents()
+        return save_model_folder(
+            Path(path),
+            self.embedder,
+            self.spec,
+            self.name,
+            held,
+            threshold=self.chosen,
+            thumbnails=thumbnails,
+            card=model_card(self) if card is None else card,
+        )
+
+    def _limit(self, version: int, held: Labelled, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""
         with self._lock:
             kept = self._limits.get(accept)
             if kept is None or kept[0] != version:
-                kept = self._limits[accept] = (version, unknown_threshold(vectors, labels, accept))
+                found = unknown_threshold(held.rows.vectors, held.labels, accept, sample=SAMPLE)
+                kept = self._limits[accept] = (version, found)
         return kept[1]
 
     def _vectors(self, items: Any) -> Tensor:

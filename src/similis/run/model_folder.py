@@ -1,28 +1,66 @@
-"""A saved model: weights, how the network is built, and its gallery, in a folder of four files."""
+"""A saved model: weights, how the network is built, its gallery and what a server shows of it, in one folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
 from similis.model.embedder import Embedder
+from similis.model.precision import Precision, narrow, widen_all
 from similis.retrieval.gallery import Contents, Entry
+from similis.run.bundle import error_rates, write_rates, write_thumbnails
+from similis.run.bundle_files import (
+    ABOUT,
+    CARD,
+    CHECKSUMS,
+    ENTRIES,
+    FORMAT,
+    GALLERY,
+    ONNX,
+    RATES,
+    THUMBNAILS,
+    WEIGHTS,
+    check_files,
+    check_gallery,
+    parse_entries,
+    read_json,
+    read_shapes,
+    write_checksums,
+)
 from similis.run.finished import read_network
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
-from similis.training.files import damage_error
+from similis.run.verification import FILE as THRESHOLD
+from similis.run.verification import Threshold, write_threshold
+from similis.training.files import damage_error, replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import read_tensors, save_model, save_tensors
+from similis.values import DataError, Preprocessing
 
-FORMAT = "similis-model-1"
-ABOUT, WEIGHTS, GALLERY, ENTRIES = "model.json", "model.safetensors", "gallery.safetensors", "gallery.json"
+Look = Mapping[str, Any] | None
+MOST_PIXELS = 4096  # of a side of what a network sees
+ARCHITECTURE = ("backbone", "pooling", "dim", "layer_norm", "options")  # what else decides an embedding of a network
 
 
-def save_model_folder(path: Path, embedder: Embedder, spec: ModelSpec, name: str, held: Contents) -> Path:
-    """Write a model; ``model.json`` comes last, so that a folder with one is whole.
+def save_model_folder(
+    path: Path,
+    embedder: Embedder,
+    spec: ModelSpec,
+    name: str,
+    held: Contents,
+    *,
+    threshold: Threshold | None = None,
+    thumbnails: Mapping[str, bytes] | None = None,
+    card: str = "",
+) -> Path:
+    """Write a model; ``checksums.json`` goes first and comes last, so that a folder with one is whole.
 
     Args:
         path: of the folder, made if it is not there.
@@ -30,17 +68,29 @@ def save_model_folder(path: Path, embedder: Embedder, spec: ModelSpec, name: str
         spec: how it is built.
         name: of the model.
         held: its gallery.
+        threshold: of "same or different".
+        thumbnails: small encoded images by id.
+        card: the text of ``README.md``.
     """
     path.mkdir(parents=True, exist_ok=True)
-    folder = RunFolder(path)
-    save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"})
+    for file in (CHECKSUMS, THRESHOLD, RATES, THUMBNAILS, ONNX):
+        (path / file).unlink(missing_ok=True)
+    folder, precision = RunFolder(path), embedder.precision
+    save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
     entries = [list(entry) for entry in held.entries]
-    save_tensors(path / GALLERY, {"vectors": held.vectors}, {"contents": entries_hash(entries)})
+    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(entries)})
     folder.write(ENTRIES, {"entries": entries})
     look = embedder.preprocessing
     about = {"format": FORMAT, "name": name, "network": spec.model_dump(mode="json"), "normalise": embedder.normalise,
-             "preprocessing": None if look is None else asdict(look)}  # fmt: skip
+             "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
     folder.write(ABOUT, about)
+    if threshold is not None:
+        write_threshold(path, threshold)
+    write_rates(path, error_rates(held, () if threshold is None else threshold.classes))
+    if thumbnails:
+        write_thumbnails(path, [thumbnails.get(entry.id, b"") for entry in held.entries])
+    replace_file(path / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
+    write_checksums(path)
     return path
 
 
@@ -50,19 +100,57 @@ def entries_hash(entries: list[list[Any]]) -> str:
 
 
 def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec, str, Contents]:
-    """Network, how it is built, name and gallery of a folder that :func:`save_model_folder` wrote."""
-    folder = RunFolder(path)
-    about, held = folder.read(ABOUT) or {}, folder.read(ENTRIES) or {}
-    if about.get("format") != FORMAT or "entries" not in held:
-        raise damage_error(path / ABOUT, f"not a model of the format {FORMAT}")
-    spec, name = ModelSpec.model_validate(about["network"]), str(about["name"])
+    """Network, how it is built, name and gallery of a folder that :func:`save_model_folder` wrote.
+
+    Everything is checked before it is used; see :mod:`similis.run.bundle_files`.
+    """
+    version = check_files(path)
+    about, held = read_json(path / ABOUT), read_json(path / ENTRIES)
+    spec, name, look, precision = check_network(path, about)
     embedder = read_network(
-        path / WEIGHTS,
-        f"{FORMAT}/{name}",
-        spec,
-        machine,
-        normalise=about["normalise"],
-        look=about["preprocessing"],
+        path / WEIGHTS, f"{version}/{name}", spec, machine, normalise=about["normalise"] is True, look=look
     )
-    vectors = read_tensors(path / GALLERY, entries_hash(held["entries"]))[0]["vectors"]
-    return embedder, spec, name, Contents(vectors, [Entry(*entry) for entry in held["entries"]], 0)
+    embedder.precision = precision
+    count = check_gallery(path, embedder.dim)
+    entries = parse_entries(path, held.get("entries"), count)
+    vectors = read_vectors(path, entries)
+    return embedder, spec, name, Contents(vectors, [Entry(*entry) for entry in entries], 0)  # type: ignore[arg-type]
+
+
+def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, str, Look, Precision]:
+    """How a network is built, its name, preprocessing and precision, after its size was compared with the weights."""
+    try:
+        spec = ModelSpec.model_validate(about["network"])
+        look = TypeAdapter(Preprocessing | None).validate_python(about["preprocessing"])
+        precision = TypeAdapter(Precision).validate_python(about.get("precision", "float32"))
+    except (KeyError, ValidationError) as error:
+        raise damage_error(path / ABOUT, error) from error
+    pixels = max(spec.image_size or 0, *(() if look is None else (look.size, look.resize)), 0)
+    if pixels > MOST_PIXELS:
+        raise damage_error(path / ABOUT, f"the network sees {pixels:,} pixels a side; {MOST_PIXELS:,} are allowed")
+    shapes = read_shapes(path / WEIGHTS)
+    if spec.dim is not None and shapes.get("model/head.weight", ("", (0,)))[1][:1] != (spec.dim,):
+        raise damage_error(path / WEIGHTS, f"it has no head of {spec.dim} dimensions, which {ABOUT} states")
+    return spec, str(about.get("name")), None if look is None else asdict(look), precision
+
+
+def read_vectors(path: Path, entries: list[list[Any]]) -> Tensor:
+    """The vectors of a gallery with these entries, as float32."""
+    try:
+        vectors = widen_all(read_tensors(path / GALLERY, entries_hash(entries))[0])["vectors"]
+    except DataError as error:
+        raise damage_error(path / GALLERY, error) from error
+    if not vectors.isfinite().all():
+        raise damage_error(path / GALLERY, "its vectors are not finite")
+    return vectors
+
+
+def embedding_hash(embedder: Embedder, spec: ModelSpec) -> str:
+    """The sha256 of all that decides an embedding: weights, network, preprocessing; no gallery, no name."""
+    look = embedder.preprocessing
+    stated = [spec.model_dump(mode="json", include=set(ARCHITECTURE)), embedder.normalise, look and asdict(look)]
+    digest = hashlib.sha256(json.dumps(stated, sort_keys=True).encode())
+    for name, value in sorted(embedder.state_dict().items()):
+        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from similis.data.manifest import Manifest, from_columns
@@ -216,8 +217,8 @@ def read_threshold(folder: Path) -> Threshold | None:
     if values is None:
         return None
     try:
-        return Threshold(**{**values, "classes": tuple(values["classes"])})
-    except (TypeError, KeyError) as error:
+        return TypeAdapter(Threshold).validate_python(values)
+    except ValidationError as error:
         raise damage_error(folder / FILE, f"not a threshold of this version: {error}") from error
 
 

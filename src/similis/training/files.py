@@ -16,15 +16,15 @@ from similis.values import DataError
 
 
 class DamagedError(DataError):
-    """A file of a run is missing, or is not what was written."""
+    """A file of a run or a saved model is missing, or is not what was written."""
 
 
 def damage_error(path: Path, why: object) -> DamagedError:
-    """The error about a file of a run that cannot be used."""
-    return DamagedError(
-        f"{path} is missing or damaged ({in_one_line(why)}); delete it, and result.json if that lies beside it, "
-        "then train again with the same command"
-    )
+    """The error about a file of a run, or of a saved model, that cannot be used."""
+    remedy = "delete it, and result.json if that lies beside it, then train again with the same command"
+    if (path.parent / "model.json").exists():
+        remedy = "save or export the model again"
+    return DamagedError(f"{path} is missing or damaged ({in_one_line(why)}); {remedy}")
 
 
 @contextmanager

@@ -1,0 +1,139 @@
+"""The files of a saved model: which there may be, and the checks before any of them is used.
+
+Nothing in a saved model is executed: weights and vectors are safetensors, all else is JSON or bytes. Checksums find
+damage, not forgery; sizes and shapes are checked so that a forged file is refused before memory is spent on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from similis.training.files import damage_error
+from similis.training.folder import RunFolder
+
+FORMATS = ("similis-model-1", "similis-model-2")
+FORMAT = FORMATS[-1]
+ABOUT, WEIGHTS, GALLERY, ENTRIES = "model.json", "model.safetensors", "gallery.safetensors", "gallery.json"
+THRESHOLD, RATES, THUMBNAILS = "threshold.json", "rates.json", "thumbnails.safetensors"
+CARD, ONNX, CHECKSUMS = "README.md", "model.onnx", "checksums.json"
+NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
+FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX)
+STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
+MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
+
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type and shape
+
+
+def check_files(path: Path) -> str:
+    """The format of a saved model, after all checks that need no tensor: names, kinds and sizes, checksums."""
+    for file in sorted(path.iterdir()):
+        if file.name in FILES:
+            check_kind(file)
+    about = read_json(path / ABOUT)
+    if about.get("format") not in FORMATS:
+        known = " and ".join(FORMATS)
+        raise damage_error(
+            path / ABOUT, f"its format is {about.get('format')!r}, and this version of Similis reads {known}"
+        )
+    if about["format"] == FORMAT:
+        check_names(path)
+        check_checksums(path)
+    return str(about["format"])
+
+
+def check_kind(file: Path) -> None:
+    """A plain file: no link, which may lead anywhere, and no pipe, which may never end."""
+    mode = file.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "no file"
+        raise damage_error(file, f"it is {kind}; a bundle holds plain files")
+    if file.suffix == ".json" and file.name != ENTRIES and file.stat().st_size > MOST_JSON:
+        raise damage_error(file, f"it has {file.stat().st_size:,} bytes; at most {MOST_JSON:,} are allowed")
+
+
+def check_names(path: Path) -> None:
+    """The files of a bundle and no others; hidden ones and the store of a server are not read."""
+    there = [file.name for file in sorted(path.iterdir())]
+    for name in there:
+        if name not in FILES and not name.startswith((".", STORE)):
+            raise damage_error(path / name, "a bundle holds no file of this name; move it elsewhere")
+    for name in NEEDED:
+        if name not in there:
+            raise damage_error(path / name, "the bundle is not complete")
+
+
+def check_checksums(path: Path) -> None:
+    """Every file is listed and is what was written."""
+    listed = read_json(path / CHECKSUMS)
+    there = {name for name in FILES if name != CHECKSUMS and (path / name).exists()}
+    for name in sorted(there ^ listed.keys(), key=str):
+        words = "is there and not listed" if name in there else "is listed and not there"
+        raise damage_error(path / CHECKSUMS, f"{name!r} {words}")
+    for name in sorted(there):
+        if listed[name] != file_digest(path / name):
+            raise damage_error(path / name, f"its checksum is not the one in {CHECKSUMS}")
+
+
+def write_checksums(path: Path) -> None:
+    """List the sha256 of every other file; written last, so that a bundle that has it is whole."""
+    listed = {name: file_digest(path / name) for name in FILES if name != CHECKSUMS and (path / name).exists()}
+    RunFolder(path).write(CHECKSUMS, listed)
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, read in parts."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The mapping in a JSON file that has to be there."""
+    values = RunFolder(file.parent).read(file.name)
+    if values is None:
+        raise damage_error(file, "the bundle is not complete")
+    return values
+
+
+def read_shapes(file: Path) -> Shapes:
+    """Types and shapes of the tensors of a safetensors file, without reading one."""
+    try:
+        with file.open("rb") as opened:
+            size = int.from_bytes(opened.read(8), "little")
+        if size > MOST_HEADER:
+            raise damage_error(file, f"its header claims {size:,} bytes; at most {MOST_HEADER:,} are allowed")
+        with safe_open(file, framework="pt") as tensors:
+            slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
+            return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
+    except (OSError, SafetensorError) as error:
+        raise damage_error(file, error) from error
+
+
+def check_gallery(path: Path, dim: int) -> int:
+    """The number N of gallery rows, after the shapes of vectors and the size of their entries are seen to agree."""
+    found = read_shapes(path / GALLERY)
+    shape = found.get("vectors", ("", ()))[1]
+    if len(shape) != 2 or shape[1] != dim:
+        raise damage_error(path / GALLERY, f"its vectors have shape {shape}, and the network gives (N, {dim})")
+    most = MOST_JSON // 64 + MOST_ENTRY * shape[0]
+    size = (path / ENTRIES).stat().st_size
+    if size > most:
+        raise damage_error(path / ENTRIES, f"it has {size:,} bytes for {shape[0]:,} vectors; {most:,} are allowed")
+    return shape[0]
+
+
+def parse_entries(path: Path, values: Any, count: int) -> list[list[str | None]]:
+    """Ids, labels and hashes of ``count`` gallery rows."""
+    good = isinstance(values, list) and all(
+        isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
+        and (row[1] is None or isinstance(row[1], str)) for row in values
+    )  # fmt: skip
+    if not good or len(values) != count or len({row[0] for row in values}) != count:
+        raise damage_error(path / ENTRIES, f"it does not hold {count:,} entries with an id of their own each")
+    found: list[list[str | None]] = values
+    return found
