@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import similis
+from similis.run.bundle import make_thumbnail
 
 KINDS = {  # colours of the left, the middle and the right
     "oat milk": ((30, 60, 200), (235, 240, 250), (30, 60, 200)),
@@ -53,7 +54,8 @@ def encode(image: Image.Image, format: str = "PNG", exif: Image.Exif | None = No
 def save_collection(folder: Path, *, each: int = EACH) -> Path:
     """A model with random weights and the photos of all things as its gallery; each=0 leaves it empty."""
     model = similis.pretrained("small_conv", weights=None, size=32, device="cpu")
-    for kind in KINDS if each else ():
-        photos = [encode(draw(kind, seed)) for seed in range(each)]
-        model.add(photos, kind, [f"{kind}/{seed}" for seed in range(each)])
-    return model.save(folder)
+    photos = {f"{kind}/{seed}": encode(draw(kind, seed)) for kind in KINDS for seed in range(each)}
+    if photos:
+        model.add(list(photos.values()), [id.rpartition("/")[0] for id in photos], list(photos))
+        model.threshold(far=0.01)
+    return model.save(folder, thumbnails={id: make_thumbnail(photo) for id, photo in photos.items()})

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.serving.browser import DEADLINE
 from tests.serving.drawn_photos import draw, encode
 
 expect = pytest.importorskip("playwright.sync_api", reason="needs Playwright").expect
+expect.set_options(timeout=1000 * DEADLINE / 4)
 
 
 @contextmanager
