@@ -48,6 +48,7 @@ EXTRAS = {
     "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
     "lance": "lance", "faiss": "search",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
+    "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",
     "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
 }  # fmt: skip
 

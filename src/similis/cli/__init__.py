@@ -33,6 +33,7 @@ VERBS = {
     "train": "train:train",
     "evaluate": "evaluate:evaluate",
     "search": "search:search",
+    "serve": "serve:serve",
     "verify": "verify:verify",
     "compare": "compare:compare",
     "export": "export:export",

@@ -132,6 +132,13 @@ def decode(data: bytes | Any, *, resize: int, keep: float, interpolation: Interp
     return np.asarray(image, dtype=np.uint8)
 
 
+def upright(image: Any) -> Any:
+    """An image of Pillow's as RGB, turned as its EXIF orientation says, with all of its pixels."""
+    turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    image = to_rgb(image)
+    return image.transpose(import_extra("PIL.Image").Transpose[turn]) if turn else image
+
+
 def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:
     """Width and height after :func:`prepare`; the long side is rounded down."""
     width, height = size

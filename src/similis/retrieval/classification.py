@@ -64,9 +64,7 @@ def classify_vectors(
     """
     count = len(gallery.vectors if isinstance(gallery, GalleryRows) else gallery)
     if len(labels) != count or (len(labels) and int(labels.min()) < 0):
-        raise UserError(
-            f"{len(labels)} labels for a gallery of {count} given; give a label of 0 or more for each row"
-        )
+        raise UserError(f"{len(labels)} labels for a gallery of {count} given; give a label of 0 or more for each row")
     near = search(queries, gallery, k, similarity=similarity, ids=ids, groups=groups, tile=tile)
     return classify_neighbors(near, labels, threshold)
 
@@ -102,9 +100,7 @@ def _vote(near: Neighbors, labels: Tensor) -> Classified:
     return Classified(voter.gather(1, winner)[:, 0], near.similarity.gather(1, winner)[:, 0])
 
 
-def unknown_threshold(
-    vectors: Tensor, labels: Tensor, accept: float | None = None, sample: int | None = None
-) -> float:
+def unknown_threshold(vectors: Tensor, labels: Tensor, accept: float | None = None, sample: int | None = None) -> float:
     r"""The score below which an answer is unknown, estimated within the gallery by asking it about itself.
 
     Every row asks as a stranger, as if its own class were not there, and as a friend, without itself:

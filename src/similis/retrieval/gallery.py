@@ -57,9 +57,13 @@ class Contents:
                 found.setdefault(entry.label, []).append(row)
         return found
 
+    def labelled(self) -> tuple[Tensor, Tensor, list[str]]:
+        """Vectors (M, D) of the entries that have a label, their numbers (M,), and the label of each number."""
+        return self.voters.rows.vectors, self.voters.labels, self.voters.names
+
     @cached_property
-    def labelled(self) -> Labelled:
-        """What can be classified with."""
+    def voters(self) -> Labelled:
+        """What a query is classified by."""
         numbers = torch.full((len(self.entries),), -1)
         for number, rows in enumerate(self.places.values()):
             numbers[rows] = number
@@ -111,6 +115,12 @@ class Gallery:
         with self._lock:
             row = self._made.get(digest)
             return None if row is None else self._room[row].clone()
+
+    def find(self, id: str) -> tuple[Entry, Tensor] | None:
+        """Entry and vector (D,) of an id; None if it is not there."""
+        with self._lock:
+            row = self._rows.get(id)
+            return None if row is None else (self._entries[row], self._room[row].clone())
 
     def add(self, vectors: Tensor, entries: Sequence[Entry]) -> None:
         """Put vectors (n, D) with their entries behind the others; known ids are replaced."""

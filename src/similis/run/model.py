@@ -185,7 +185,7 @@ class Model:
                 for as many as images of its classes that are given none.
         """
         held = self.gallery.contents()
-        rows, labels, names = held.labelled
+        rows, labels, names = held.voters
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
         if unknown and len(names) == 1:
@@ -193,13 +193,18 @@ class Model:
                 f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
                 "class, or pass unknown=False"
             )
-        limit = self._limit(held.version, held.labelled, accept) if unknown else None
+        limit = self._limit(held.version, held.voters, accept) if unknown else None
         found = classify_vectors(self._vectors(items), rows, labels, k=k, threshold=limit)
         answers = [
             Answer(names[label] if label >= 0 else None, score)
             for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
         ]
         return answers[0] if self._encoder.is_one(items) else answers
+
+    def unknown_threshold(self, accept: float | None = None) -> float:
+        """The similarity below which :meth:`classify` answers unknown, estimated by at most 4,096 images."""
+        held = self.gallery.contents()
+        return self._limit(held.version, held.voters, accept)
 
     def threshold(self, far: float = 1e-3) -> float:
         """The similarity from which two images count as the same class, at most this share of strangers among them.
@@ -213,13 +218,13 @@ class Model:
         """
         with self._lock:
             if self.chosen is None or self.chosen.far != far:
-                rows, labels, names = self.gallery.contents().labelled
+                vectors, labels, names = self.gallery.contents().labelled()
                 if len(names) < 2:
                     raise UserError(
                         f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
                         "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
                     )
-                found = Embedded(rows.vectors, labels, torch.arange(len(labels)))
+                found = Embedded(vectors, labels, torch.arange(len(labels)))
                 self.chosen = choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0]
             return self.chosen.value
 

@@ -1,0 +1,40 @@
+"""``similis serve BUNDLE``: a page and an HTTP API that search with a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from similis.cli.json_output import Result
+
+
+def serve(
+    *,
+    bundle: Annotated[
+        Path, typer.Argument(help="The folder of `similis export`, of Model.save, or of a finished run.")
+    ],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; others than loopback need SIMILIS_KEY.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
+    store: Annotated[Path | None, typer.Option(help="File of the collection. [BUNDLE/collection.sqlite]")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
+) -> Result:
+    """Serve a page and an HTTP API that search, enrol and forget; SIMILIS_KEY is the key for changes."""
+    from similis.cli.screen import console
+    from similis.values import UserError, import_extra
+
+    for part in ("fastapi", "uvicorn", "httptools", "python_multipart"):
+        import_extra(part)
+    from similis.serving.server import serve as run
+
+    if not bundle.is_dir():
+        raise UserError(f"there is no folder {bundle}; give one that `similis export` wrote, or a finished run")
+
+    def on_ready(address: str) -> None:
+        console().print(f"serving {bundle} at {address}", markup=False, soft_wrap=True)
+
+    run(bundle, host=host, port=port, store=store, read_only=read_only, on_ready=on_ready)
+    return {"bundle": bundle}

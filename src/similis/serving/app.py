@@ -1,0 +1,120 @@
+"""The application: routes, answers to errors, the page, health."""
+
+from __future__ import annotations
+
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from similis import __version__
+from similis.serving.batching import BusyError
+from similis.serving.changes import changes
+from similis.serving.limits import Refusal
+from similis.serving.routes import collection_of, reads
+from similis.serving.store import ReadOnlyError, StoreError, StoreFullError
+from similis.values import DataError, MissingExtraError, SimilisError, UserError
+
+logger = logging.getLogger(__name__)
+PAGE = Path(__file__).with_name("page.html")
+# Error -> status; the first that fits.
+STATUS: dict[type[SimilisError], int] = {
+    BusyError: 503, StoreFullError: 507, ReadOnlyError: 503, StoreError: 503, MissingExtraError: 501, UserError: 422,
+    DataError: 422,
+}  # fmt: skip
+
+
+def build_app(key_hash: bytes, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
+    """The application without a collection, which ``app.state.collection`` gets once it is loaded."""
+    app = FastAPI(title="Similis", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.key_hash, app.state.collection, app.state.metrics = key_hash, None, None
+    app.add_exception_handler(Refusal, on_refusal)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(SimilisError, on_error)
+    app.add_exception_handler(Exception, on_failure)
+    app.include_router(reads)
+    app.include_router(changes)
+    html = PAGE.read_text(encoding="utf-8")
+    headers = {"content-security-policy": content_policy(html), "cache-control": "no-cache"}
+    app.get("/", response_class=HTMLResponse)(lambda: HTMLResponse(html, headers=headers))
+    for path, function in (("/health", health), ("/ready", ready), ("/metrics", metrics)):
+        app.get(path)(function)
+    return app
+
+
+async def health() -> dict[str, str]:
+    """Whether the process answers."""
+    return {"status": "ok"}
+
+
+async def ready(request: Request) -> dict[str, str]:
+    """Whether the model and its collection are loaded."""
+    collection_of(request)
+    return {"status": "ready"}
+
+
+async def metrics(request: Request) -> PlainTextResponse:
+    """Counts for Prometheus."""
+    it = request.app.state.collection
+    gauges = {} if it is None else {"queue_length": len(it.batcher), "items": len(it.model.gallery)}
+    return PlainTextResponse(request.app.state.metrics.text(gauges))
+
+
+async def on_refusal(_: Request, error: Any) -> JSONResponse:
+    """A refusal as JSON."""
+    return JSONResponse({"error": error.sentence}, error.status, error.headers)
+
+
+async def on_invalid(_: Request, error: Any) -> JSONResponse:
+    """A parameter that FastAPI refused."""
+    first = error.errors()[0]
+    return JSONResponse({"error": f"{first['loc'][-1]}: {first['msg']}; see /openapi.json"}, 422)
+
+
+async def on_http_error(request: Request, error: Any) -> JSONResponse:
+    """A path or a method that does not exist."""
+    words = {
+        404: f"there is no {request.url.path[:80]!r}",
+        405: f"{request.method} is not for {request.url.path[:80]!r}",
+    }
+    sentence = f"{words.get(error.status_code, error.detail)}; see /openapi.json"
+    return JSONResponse({"error": sentence}, error.status_code, error.headers)
+
+
+async def on_error(_: Request, error: Any) -> JSONResponse:
+    """An error of Similis, which says in one sentence what to do."""
+    status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+    return JSONResponse({"error": str(error)}, status, {"retry-after": "1"} if status == 503 else None)
+
+
+async def on_failure(request: Request, error: Exception) -> JSONResponse:
+    """An error of the program; the log has it."""
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return JSONResponse({"error": "the server failed on this request; its log says why"}, 500)
+
+
+def content_policy(html: str) -> str:
+    """A Content-Security-Policy that allows the page's own inline script and style, by hash, and nothing from outside.
+
+    Example:
+        >>> "script-src 'sha256-" in content_policy("<script>go()</script>")
+        True
+    """
+    allowed = {}
+    for tag in ("script", "style"):
+        bodies = re.findall(rf"<{tag}[^>]*>(.*?)</{tag}>", html, re.DOTALL)
+        hashes = [b64encode(sha256(body.encode()).digest()).decode() for body in bodies]
+        allowed[tag] = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
+    return (
+        f"default-src 'self'; script-src {allowed['script']}; style-src {allowed['style']}; "
+        "img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

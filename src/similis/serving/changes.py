@@ -1,0 +1,131 @@
+"""The routes that change the collection, all of which want the key."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from hashlib import sha256
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ValidationError
+
+from similis.retrieval.gallery import Entry
+from similis.run.answers import default_id
+from similis.serving.forms import FILE, check_name, describe
+from similis.serving.limits import Refusal
+from similis.serving.routes import NAME, check_model, collection_of, form_of
+from similis.serving.store import Item
+
+bearer = HTTPBearer(auto_error=False, description="The key of the server.")
+
+
+def hash_key(key: str) -> bytes:
+    """What is held of a key."""
+    return sha256(key.encode()).digest()
+
+
+def check_key(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+    """Refuse whoever does not have the key; the comparison takes the same time whatever is given."""
+    held: bytes = request.app.state.key_hash
+    if given is None or not hmac.compare_digest(hash_key(given.credentials), held):
+        raise Refusal(401, "changes need the key; send the header Authorization: Bearer KEY", www_authenticate="Bearer")
+    refusal = collection_of(request).store.refusal
+    if refusal:
+        raise Refusal(403 if "--read-only" in refusal else 503, f"the collection takes no changes: {refusal}")
+
+
+changes = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
+
+
+class Vectors(BaseModel):
+    """Ready embeddings of the model with this hash."""
+
+    model: str
+    ids: list[str]
+    labels: list[str | None] | None = None
+    vectors: list[list[float]]
+
+
+@changes.post("/items", status_code=201, openapi_extra=describe(
+    ("file",), file={"type": "array", "items": FILE, "minItems": 1}, label=NAME,
+    ids={"type": "array", "items": NAME}))  # fmt: skip
+async def enrol(request: Request) -> dict[str, list[str]]:
+    """Put images into the collection; a known id is replaced."""
+    it, form = await form_of(request)
+    data, label = await form.files("file"), form.text("label")
+    ids = [check_name("ids", str(each), it.limits) for each in form.data.getlist("ids")]
+    if not data or (ids and len(ids) != len(data)):
+        raise Refusal(422, f"{len(data)} files and {len(ids)} ids given; give one file or more, and an id for each")
+    uploads = await asyncio.gather(*(it.read(each, thumbnail=True) for each in data))
+    vectors = await it.vectors_of(uploads)
+    called = ids or [default_id(None, upload.digest) for upload in uploads]
+    items = [
+        Item(Entry(name, label, upload.digest), vector, upload.thumbnail)
+        for name, upload, vector in zip(called, uploads, vectors, strict=True)
+    ]
+    await it.in_writer(it.add, items)
+    return {"ids": called}
+
+
+@changes.post("/items/vectors", status_code=201, openapi_extra={"requestBody": {"required": True, "content": {
+    "application/json": {"schema": Vectors.model_json_schema()}}}})  # fmt: skip
+async def enrol_vectors(request: Request) -> dict[str, list[str]]:
+    """Put ready embeddings into the collection; a known id is replaced."""
+    it, body = collection_of(request), await request.body()
+
+    def parse() -> list[Item]:
+        try:
+            given = Vectors.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the body"
+            raise Refusal(422, f"{where}: {first['msg']}; send model, ids, labels and vectors as JSON") from error
+        check_model(it, given.model)
+        return vector_items(given, it.model.dim, it.limits)
+
+    items = await it.in_reader(parse)
+    await it.in_writer(it.add, items)
+    return {"ids": [item.entry.id for item in items]}
+
+
+def vector_items(given: Vectors, dim: int, limits: Any) -> list[Item]:
+    """Embeddings as items, after all checks."""
+    labels = given.labels if given.labels is not None else [None] * len(given.ids)
+    if not given.ids or not len(given.ids) == len(labels) == len(given.vectors):
+        raise Refusal(
+            422, f"{len(given.ids)} ids, {len(labels)} labels and {len(given.vectors)} vectors given; "
+            "give one or more, and of each the same number"
+        )  # fmt: skip
+    if any(len(vector) != dim for vector in given.vectors):
+        raise Refusal(422, f"a vector has another length than {dim}, which this model has")
+    with np.errstate(over="ignore"):
+        vectors = torch.from_numpy(np.asarray(given.vectors, dtype=np.float64).astype(np.float32))
+    if not bool(vectors.isfinite().all()):
+        raise Refusal(422, "a vector has numbers that are not finite; send finite ones")
+    return [
+        Item(Entry(check_name("ids", name, limits), label and check_name("labels", label, limits), ""), vector, b"")
+        for name, label, vector in zip(given.ids, labels, vectors, strict=True)
+    ]
+
+
+@changes.delete("/items", status_code=204)
+async def remove(request: Request, id: str) -> Response:
+    """Take an item out of the collection."""
+    it = collection_of(request)
+    if not await it.in_writer(it.remove, check_name("id", id, it.limits), None):
+        raise Refusal(404, f"there is no item {id[:80]!r}; list them at /v1/items")
+    return Response(status_code=204)
+
+
+@changes.delete("/labels")
+async def forget(request: Request, label: str) -> dict[str, int]:
+    """Take all items with a label out of the collection."""
+    it = collection_of(request)
+    removed: int = await it.in_writer(it.remove, None, check_name("label", label, it.limits))
+    if not removed:
+        raise Refusal(404, f"no item has the label {label[:80]!r}; see the labels at /v1/model")
+    return {"removed": removed}

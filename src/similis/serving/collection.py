@@ -1,0 +1,227 @@
+"""A collection that is served: the model, its store, and the answers that both give together."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from similis.retrieval.classification import classify_neighbors, classify_vectors
+from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
+from similis.run.answers import Answer, Hit, hits
+from similis.run.bundle import Rate, read_rates, read_thumbnails
+from similis.run.load import load
+from similis.run.model import Model
+from similis.serving.batching import Batcher, Work
+from similis.serving.limits import Limits, Refusal
+from similis.serving.metrics import Metrics
+from similis.serving.store import Item, Store
+from similis.serving.uploads import Box, Upload, read_upload
+
+logger = logging.getLogger(__name__)
+VOTERS = 5  # nearest images that decide the label of a query
+IMAGES, VECTORS = 16, 64  # in one batch
+DECODERS = 2  # threads
+PAUSE = 10  # times the time that the threshold of unknown took, before it is estimated again
+
+
+class Query(NamedTuple):
+    """A vector (D,) to search with; entries of the digest are left out, and with a label all but its entries."""
+
+    vector: Tensor
+    k: int
+    label: str | None = None
+    hidden: str = ""
+    voters: int = VOTERS
+
+
+class Found(NamedTuple):
+    """Hits, and the label that the nearest agree on; no answer where the gallery has fewer than two labels."""
+
+    hits: list[Hit]
+    answer: Answer | None
+
+
+class Collection:
+    """The model object behind the routes; methods that are not coroutines compute, and are not for the event loop.
+
+    Args:
+        folder: of a saved model or of a run.
+        file: of the store.
+        limits: of requests.
+        metrics: where batches are counted.
+        read_only: take no changes.
+    """
+
+    def __init__(self, folder: Path, file: Path, limits: Limits, metrics: Metrics, *, read_only: bool = False) -> None:
+        self.model, self.limits = load(folder), limits
+        self.rates: list[Rate] = read_rates(folder)
+        self.store = Store(file, read_only=read_only)
+        self.store.open(self.model.model_hash, self.model.dim, first_items(self.model, folder))
+        self.model.gallery = Gallery(self.model.dim)
+        self.model.gallery.add(*self.store.load())
+        self.unknown_below: float | None = None
+        self._explaining = Lock()
+        kinds = (Work("search", self.search, VECTORS), Work("encode", self.encode, IMAGES))
+        self.batcher = Batcher(kinds, limits.queue, metrics.batches.observe)
+        self._decoders = ThreadPoolExecutor(DECODERS, "similis-decode")
+        self._writer = ThreadPoolExecutor(1, "similis-write")
+        self._readers = ThreadPoolExecutor(DECODERS, "similis-read")
+        self._closing = Event()
+        self._changed = Event()
+        self._changed.set()
+        self._watcher = Thread(target=self._estimate, name="similis-threshold", daemon=True)
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Finish what was begun and close the store."""
+        self._closing.set()
+        self._changed.set()
+        for pool in (self._decoders, self._readers, self._writer):
+            pool.shutdown()
+        self.batcher.close()
+        self._watcher.join()
+        self.store.close()
+
+    # On the event loop.
+
+    async def read(self, data: bytes, *, box: Box | None = None, thumbnail: bool = False) -> Upload:
+        """Decode an image in a thread of its own."""
+        call = lambda: read_upload(data, self.model.preprocessing, self.limits, box=box, thumbnail=thumbnail)  # noqa: E731
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, call)
+
+    async def vectors_of(self, uploads: Sequence[Upload]) -> list[Tensor]:
+        """Embeddings (D,) of decoded images; those that the gallery knows are not computed again."""
+        known = [self.model.gallery.known(upload.digest) if upload.digest else None for upload in uploads]
+        new = [upload.pixels for upload, vector in zip(uploads, known, strict=True) if vector is None]
+        made = iter(await asyncio.gather(*self.batcher.submit("encode", new)))
+        return [next(made) if vector is None else vector for vector in known]
+
+    async def find(self, query: Query) -> Found:
+        """Search with a vector, together with whoever else is waiting."""
+        found: Found = await self.batcher.submit("search", [query])[0]
+        return found
+
+    async def in_reader(self, call: Any, *values: Any) -> Any:
+        """Call something that reads the store."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call, *values)
+
+    async def in_writer(self, call: Any, *values: Any) -> Any:
+        """Call something that changes the store; changes are made one after the other."""
+        if self._writer._work_queue.qsize() >= self.limits.queue:
+            raise Refusal(503, "too many changes are waiting; try again in a second", retry_after="1")
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *values)
+
+    # In threads.
+
+    def encode(self, images: list[Any]) -> list[Tensor]:
+        """Embeddings of prepared images, as one batch."""
+        return list(self.model.encode(images, batch_size=IMAGES))
+
+    def search(self, queries: list[Query]) -> list[Found]:
+        """Answers to several queries, in one product for those that look in the same place."""
+        held = self.model.gallery.contents()
+        found: list[Found] = [Found([], None)] * len(queries)
+        if not held.entries:
+            return found
+        for label, hiding in {(query.label, bool(query.hidden)) for query in queries}:
+            rows = [n for n, query in enumerate(queries) if (query.label, bool(query.hidden)) == (label, hiding)]
+            for row, each in zip(rows, self._search_alike(held, [queries[row] for row in rows]), strict=True):
+                found[row] = each
+        return found
+
+    def _search_alike(self, held: Contents, queries: Sequence[Query]) -> Iterator[Found]:
+        """Answers to queries with one label; all or none of them hide copies."""
+        label, vectors = queries[0].label, torch.stack([query.vector for query in queries])
+        hidden = [query.hidden for query in queries] if queries[0].hidden else None
+        most = max(max(query.k, query.voters) for query in queries)
+        near = search_gallery(held, vectors, min(most, len(held.entries)), hidden, label)
+        index, similarity = near.index.tolist(), near.similarity.tolist()
+        answers = self._answers(held, vectors, near, [query.voters for query in queries]) if label is None else None
+        for n, query in enumerate(queries):
+            listed = hits(held, index[n][: query.k], similarity[n][: query.k])
+            yield Found(listed, None if answers is None else answers[n])
+
+    def _answers(self, held: Contents, vectors: Tensor, near: Any, voters: Sequence[int]) -> list[Answer | None]:
+        """The label of each query, None where it is unknown; no answers where there are no two labels."""
+        rows, labels, names = held.voters
+        if len(names) < 2:
+            return [None] * len(vectors)
+        answers: list[Answer | None] = [None] * len(vectors)
+        for count in set(voters):
+            if len(labels) == len(held.entries):  # all have labels: those found are those that vote
+                few = near._replace(index=near.index[:, :count], similarity=near.similarity[:, :count])
+                found = classify_neighbors(few, labels, self.unknown_below)
+            else:
+                found = classify_vectors(vectors, rows, labels, k=count, threshold=self.unknown_below)
+            for n, (label, score) in enumerate(zip(found.labels.tolist(), found.scores.tolist(), strict=True)):
+                if voters[n] == count:
+                    answers[n] = Answer(names[label] if label >= 0 else None, score)
+        return answers
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Keep items, first on the disk and then in memory."""
+        self.store.add(items)
+        self.model.gallery.add(torch.stack([item.vector for item in items]), [item.entry for item in items])
+        self._changed.set()
+
+    def remove(self, id: str | None, label: str | None) -> int:
+        """Take out an id, or all items with a label; how many there were."""
+        gone = self.store.remove(id=id, label=label)
+        self.model.gallery.remove(gone)
+        self._changed.set()
+        return len(gone)
+
+    def explain(self, query: bytes, picture: bytes) -> bytes:
+        """A PNG of the regions that make two images similar."""
+        images = [read_upload(data, self.model.preprocessing, self.limits).pixels for data in (query, picture)]
+        with self._explaining:
+            figure, held = self.model.explain(*images).picture, io.BytesIO()
+            figure.savefig(held, format="png")
+        return held.getvalue()
+
+    def same_threshold(self, far: float) -> float | None:
+        """The similarity from which two images are the same at a false accept rate; None if no rates are known."""
+        chosen = self.model.chosen
+        if chosen is not None and chosen.far == far:
+            return chosen.value
+        enough = [rate.similarity for rate in self.rates if rate.false_accept <= far]
+        return min(enough, default=None)
+
+    def _estimate(self) -> None:
+        """Follow the gallery with the threshold of unknown, which is too slow to compute in a request."""
+        while not self._closing.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            held, started = self.model.gallery.contents(), perf_counter()
+            if len(held.voters.names) > 1 and not self._closing.is_set():
+                self.unknown_below = self.model.unknown_threshold()
+            self._closing.wait(PAUSE * (perf_counter() - started))
+
+
+def first_items(model: Model, folder: Path) -> Iterator[Item]:
+    """What a new collection holds: the gallery of the saved model with its small pictures."""
+    held = model.gallery.contents()
+    pictures = read_thumbnails(folder) or [b""] * len(held.entries)
+    for entry, vector, picture in zip(held.entries, held.vectors, pictures, strict=True):
+        yield Item(Entry(*entry), vector, picture)
+
+
+def parse_vector(data: bytes, dim: int) -> Tensor:
+    """D little-endian float32 numbers."""
+    if len(data) != 4 * dim:
+        raise Refusal(422, f"the body has {len(data):,} bytes; send {dim} little-endian float32 numbers, {4 * dim:,}")
+    vector = torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())
+    if not bool(vector.isfinite().all()):
+        raise Refusal(422, "the vector has numbers that are not finite; send finite ones")
+    return vector

@@ -1,0 +1,163 @@
+"""The process: a socket, a key, uvicorn, and a collection that is loaded while the server already answers."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from similis.serving.app import build_app
+from similis.serving.changes import hash_key
+from similis.serving.collection import Collection
+from similis.serving.limits import Guard, Limits
+from similis.serving.metrics import Metrics
+from similis.values import UserError
+
+logger = logging.getLogger(__name__)
+KEY = "SIMILIS_KEY"
+STORE = "collection.sqlite"
+HEAD = 2**16  # bytes of a request before its body
+PATIENCE = 10.0  # seconds for them
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """HTTP of uvicorn with limits on the head of a request, which comes before any application."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock."""
+        super().connection_made(transport)
+        self.head, self.began = 0, self.loop.time()
+        self.clock = self.loop.call_later(PATIENCE, self.end_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self.clock.cancel()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole; another one may follow."""
+        self.head = -1
+        super().on_headers_complete()
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self.head, self.began = 0, self.loop.time()
+        super().on_message_begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before the end of a head."""
+        super().data_received(data)
+        if self.head >= 0:
+            self.head += len(data)
+            if self.head > HEAD and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too long.")
+
+    def end_idle(self) -> None:
+        """Close a connection that began no request, or did not end what it was sending after the answer."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.timeout_keep_alive_task is None and self.loop.time() - self.began >= PATIENCE:
+            self.transport.close()
+            return
+        self.clock = self.loop.call_later(PATIENCE, self.end_idle)
+
+
+def serve(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    store: Path | None = None,
+    read_only: bool = False,
+    limits: Limits | None = None,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve a model until the process is told to end.
+
+    Args:
+        folder: of a saved model or of a run.
+        host: address to listen at; another one than loopback needs a key in the environment.
+        port: 0 for any that is free.
+        store: file of the collection; None for ``collection.sqlite`` in the folder.
+        read_only: take no changes.
+        limits: of requests.
+        on_ready: called with the address of the page when everything is loaded.
+    """
+    given = os.environ.get(KEY, "")
+    if not given and not is_loopback(host):
+        raise UserError(
+            f"--host {host} can be reached from other machines, and {KEY} is not set; set it to a long secret, or "
+            "leave --host at 127.0.0.1"
+        )
+    key, metrics, limits = given or secrets.token_urlsafe(24), Metrics(), limits or Limits()
+    listening = listen(host, port)
+    where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    failed: list[BaseException] = []
+
+    async def fill(app: FastAPI) -> None:
+        try:
+            app.state.collection = await asyncio.to_thread(
+                Collection, folder, store or folder / STORE, limits, metrics, read_only=read_only
+            )
+        except BaseException as error:
+            failed.append(error)
+            server.should_exit = True
+        else:
+            on_ready(where if given else f"{where}#key={key}")
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.metrics = metrics
+        loading = asyncio.create_task(fill(app))
+        yield
+        await loading
+        if app.state.collection is not None:
+            await asyncio.to_thread(app.state.collection.close)
+
+    app = build_app(hash_key(key), lifespan)
+    hosts = {"localhost", "127.0.0.1", "[::1]", host.lower()} if is_loopback(host) else set()
+    routes = {"/openapi.json", *app.openapi()["paths"]}
+    config = uvicorn.Config(
+        Guard(app, limits, metrics, routes, hosts), http=GuardedProtocol, ws="none", log_config=None, access_log=False,
+        server_header=False, timeout_graceful_shutdown=10, lifespan="on",
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    server.run([listening])
+    if failed:
+        raise failed[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+        (True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at an address."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen at {host}, port {port} ({error.strerror or error}); choose another --port or --host"
+        ) from error

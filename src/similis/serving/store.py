@@ -1,0 +1,228 @@
+"""The collection on the disk: SQLite is the truth, and all that is held in memory can be made from it again."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from similis.retrieval.gallery import Entry
+from similis.values import DataError, SimilisError, UserError
+
+FORMAT = "similis-collection-1"
+TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE items (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, label TEXT, digest TEXT NOT NULL,
+                    vector BLOB NOT NULL);
+CREATE INDEX items_by_label ON items (label, id);
+CREATE TABLE thumbnails (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE, image BLOB NOT NULL);
+"""
+ROOM = 2**20  # bytes: a disk with less is full, whatever the error is called
+
+
+class StoreError(SimilisError):
+    """A change was not kept; the collection is as it was before."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full."""
+
+
+class ReadOnlyError(StoreError):
+    """The collection takes no changes."""
+
+
+class Item(NamedTuple):
+    """What is kept of an image: its entry in the gallery, its vector (D,), and a small picture or b""."""
+
+    entry: Entry
+    vector: Tensor
+    thumbnail: bytes
+
+
+class Store:
+    """Items in one file.
+
+    A change is on the disk when its method returns, and all of it or nothing: WAL with ``synchronous=FULL``. One
+    process writes, which a lock ensures; methods may be called from several threads.
+
+    Args:
+        path: of the file; what is not there is made.
+        read_only: take no changes. Without a file, and on a file system that cannot be written, the collection is held
+            in memory.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.refusal = "the server was started with --read-only" if read_only else ""
+        self._lock, self._reading = RLock(), RLock()
+        self._held: int | None = None
+        if not read_only:
+            try:
+                self._hold_lock()
+                self._writer = self._connect("rwc")
+                self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
+                self._reader = self._connect("ro")
+                return
+            except (OSError, sqlite3.OperationalError) as error:
+                if path.exists() and os.access(path, os.W_OK) and not isinstance(error, OSError):
+                    raise DataError(f"{path} cannot be opened ({error}); give another file with --store") from error
+                self.refusal = f"{path} cannot be written ({getattr(error, 'strerror', None) or error})"
+        self._writer = self._reader = self._open_unwritten()
+        self._reading = self._lock
+
+    def _hold_lock(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._held = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{self.path} is used by another server; stop that one, or give another file with --store"
+            ) from None
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        made = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?{'' if '=' in mode else 'mode='}{mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        made.execute("PRAGMA synchronous=FULL")
+        made.execute("PRAGMA foreign_keys=ON")
+        return made
+
+    def _open_unwritten(self) -> sqlite3.Connection:
+        """The file as it is, or a collection in memory where there is none."""
+        if not self.path.exists():
+            made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            made.execute("PRAGMA foreign_keys=ON")
+            return made
+        try:
+            made = self._connect("ro")
+            made.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            log = Path(f"{self.path}-wal")
+            if log.exists() and log.stat().st_size:
+                raise DataError(
+                    f"{log} holds changes that a server did not finish, and it cannot be written; open the collection "
+                    "once where it can"
+                ) from error
+            made = self._connect("immutable=1")
+        return made
+
+    def open(self, model_hash: str, dim: int, first: Iterable[Item]) -> None:
+        """Bind the collection to a model; a new one is filled in one transaction.
+
+        Args:
+            model_hash: of the model whose vectors these are; another one is refused.
+            dim: D.
+            first: what a new collection holds.
+        """
+        try:
+            is_new = not self._reader.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+            if is_new:
+                about = {"format": FORMAT, "model_hash": model_hash, "dim": str(dim)}
+                with self._transaction() as change:
+                    for statement in filter(str.strip, TABLES.split(";")):
+                        change.execute(statement)
+                    change.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                    _insert(change, first)
+            found = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{self.path} is not a collection ({error}); give another file with --store") from error
+        if found.get("format") != FORMAT:
+            raise DataError(f"{self.path} has the format {found.get('format')!r}, known is {FORMAT}; give another file")
+        if found.get("model_hash") != model_hash:
+            raise DataError(
+                f"{self.path} holds vectors of the model {found.get('model_hash', '')[:12]}, and this model is "
+                f"{model_hash[:12]}: they cannot be compared; give another file with --store, or move this one away"
+            )
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Put items behind the others; known ids are replaced."""
+        with self._change() as change:
+            _insert(change, items)
+
+    def remove(self, *, id: str | None = None, label: str | None = None) -> list[str]:
+        """Take out one id, or all items with a label; the ids that were there."""
+        column, value = ("id", id) if id is not None else ("label", label)
+        with self._change() as change:
+            found = change.execute(f"DELETE FROM items WHERE {column} = ? RETURNING id", (value,)).fetchall()
+        return [each for (each,) in found]
+
+    def load(self) -> tuple[Tensor, list[Entry]]:
+        """Vectors (N, D) and entries of all items, in the order they were added."""
+        with self._reading:
+            rows = self._reader.execute("SELECT id, label, digest, vector FROM items ORDER BY place").fetchall()
+            dim = int(self._reader.execute("SELECT value FROM about WHERE name = 'dim'").fetchone()[0])
+        vectors = np.frombuffer(bytearray(b"".join(row[3] for row in rows)), dtype="<f4").reshape(-1, dim)
+        return torch.from_numpy(vectors), [Entry(*row[:3]) for row in rows]
+
+    def list_items(self, *, label: str | None, after: str, limit: int) -> list[tuple[str, str | None]]:
+        """Ids and labels in the order of ids, from behind one of them."""
+        where, values = ("id > ?", [after]) if label is None else ("label = ? AND id > ?", [label, after])
+        with self._reading:
+            return self._reader.execute(
+                f"SELECT id, label FROM items WHERE {where} ORDER BY id LIMIT {int(limit)}", values
+            ).fetchall()
+
+    def thumbnail(self, id: str) -> bytes | None:
+        """The small picture of an item; None where there is none."""
+        with self._reading:
+            row = self._reader.execute("SELECT image FROM thumbnails WHERE id = ?", (id,)).fetchone()
+        return None if row is None else row[0]
+
+    def close(self) -> None:
+        """Move all changes into the file, and let others open it."""
+        for each in (self._reader, self._writer):
+            with suppress(sqlite3.Error):
+                each.close()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """A transaction whose errors say that nothing was changed."""
+        if self.refusal:
+            raise ReadOnlyError(f"this collection takes no changes: {self.refusal}")
+        try:
+            with self._transaction() as change:
+                yield change
+        except sqlite3.Error as error:
+            is_full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
+            if is_full or shutil.disk_usage(self.path.parent).free < ROOM:
+                raise StoreFullError("the disk is full, so nothing was changed; free space and try again") from error
+            raise StoreError(f"the disk refused the change ({error}), so nothing was changed; try again") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # an error of the disk has undone it already
+                    self._writer.execute("ROLLBACK")
+                raise
+
+
+def _insert(change: sqlite3.Connection, items: Iterable[Item]) -> None:
+    for entry, vector, thumbnail in items:
+        change.execute("DELETE FROM items WHERE id = ?", (entry.id,))
+        blob = vector.numpy().astype("<f4").tobytes()
+        change.execute("INSERT INTO items (id, label, digest, vector) VALUES (?, ?, ?, ?)", (*entry, blob))
+        if thumbnail:
+            change.execute("INSERT INTO thumbnails VALUES (?, ?)", (entry.id, thumbnail))
