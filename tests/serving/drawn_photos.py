@@ -56,6 +56,6 @@ def save_collection(folder: Path, *, each: int = EACH) -> Path:
     model = similis.pretrained("small_conv", weights=None, size=32, device="cpu")
     photos = {f"{kind}/{seed}": encode(draw(kind, seed)) for kind in KINDS for seed in range(each)}
     if photos:
-        model.add(list(photos.values()), [id.rpartition("/")[0] for id in photos], list(photos))
+        model.add(list(photos.values()), [name.rpartition("/")[0] for name in photos], list(photos))
         model.threshold(far=0.01)
-    return model.save(folder, thumbnails={id: make_thumbnail(photo) for id, photo in photos.items()})
+    return model.save(folder, thumbnails={name: make_thumbnail(photo) for name, photo in photos.items()})

@@ -137,7 +137,7 @@ def test_a_full_queue_is_waited_for(browser, page_address):
             if len(refused) > 1:
                 route.continue_()
             else:
-                route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": "queue full"})
+                route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": "512 requests are waiting"})
 
         page.route("**/v1/search", refuse)
         page.set_input_files("#file", photo("tomato"))
@@ -145,9 +145,9 @@ def test_a_full_queue_is_waited_for(browser, page_address):
         expect(page.locator("#query")).to_be_visible()
         expect(notice(page)).to_be_empty()
         page.unroute("**/v1/search")
-        page.route("**/v1/search", lambda route: route.fulfill(status=503, json={"error": "queue full"}))
+        page.route("**/v1/search", lambda route: route.fulfill(status=503, json={"error": "512 requests are waiting"}))
         page.locator(".pick").first.click()
-        expect(notice(page)).to_contain_text("its queue is full")
+        expect(notice(page)).to_contain_text("The server is busy: 512 requests are waiting.")
         page.unroute("**/v1/search")
         with answered(page):
             notice(page).get_by_role("button", name="Try again").click()
