@@ -1,11 +1,43 @@
-"""Browser, folder, server and page for the tests of the page."""
+"""A saved model of two dozen images; for the page another one, a server and a browser."""
 
-from __future__ import annotations
+import shutil
 
 import pytest
 
+from similis.run.bundle import make_thumbnail
+from similis.run.load import load, pretrained
 from tests.serving.browser import browsing, serving, visiting
 from tests.serving.drawn_photos import save_collection
+from tests.serving.running import PHOTOS, Server
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The folder of a model; tests copy it before they serve it."""
+    model = pretrained("small_conv", weights=None, size=16)
+    model.add(list(PHOTOS.values()), labels=[name.split("/")[0] for name in PHOTOS], ids=list(PHOTOS))
+    pictures = {name: make_thumbnail(data) for name, data in PHOTOS.items()}
+    return model.save(tmp_path_factory.mktemp("saved") / "model", thumbnails=pictures)
+
+
+@pytest.fixture(scope="session")
+def model(saved):
+    """The same model in this process."""
+    return load(saved)
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy of the folder for one test."""
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def server(saved, tmp_path_factory):
+    """A server for the tests of one file, which share its collection."""
+    place = shutil.copytree(saved, tmp_path_factory.mktemp("served") / "model")
+    with Server(place) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -133,10 +133,11 @@ def decode(data: bytes | Any, *, resize: int, keep: float, interpolation: Interp
 
 
 def upright(image: Any) -> Any:
-    """An image of Pillow's as RGB, turned as its EXIF orientation says, with all of its pixels."""
-    turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    """An image of Pillow's as RGB, turned as its EXIF orientation says; it keeps all pixels and no EXIF."""
+    pillow, turn = import_extra("PIL.Image"), _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
     image = to_rgb(image)
-    return image.transpose(import_extra("PIL.Image").Transpose[turn]) if turn else image
+    turned = image.transpose(pillow.Transpose[turn]) if turn else image
+    return pillow.fromarray(np.asarray(turned))  # without what the file said: nobody shall turn it again
 
 
 def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:

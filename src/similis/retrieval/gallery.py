@@ -65,8 +65,8 @@ class Contents:
     def voters(self) -> Labelled:
         """What a query is classified by."""
         numbers = torch.full((len(self.entries),), -1)
-        for number, rows in enumerate(self.places.values()):
-            numbers[rows] = number
+        for number, members in enumerate(self.places.values()):
+            numbers[members] = number
         has_label = numbers >= 0
         rows = self.rows if bool(has_label.all()) else as_gallery(self.rows.vectors[has_label])
         return Labelled(rows, numbers[has_label], list(self.places))

@@ -110,10 +110,10 @@ def search(
         >>> search(x, x, 1, ids=(rows, rows)).index.tolist()
         [[1], [0], [1]]
     """
-    is_prepared = isinstance(gallery, GalleryRows)
-    _check(queries, gallery.vectors if is_prepared else gallery, k, {"ids": ids, "groups": groups})
+    rows = gallery.vectors if isinstance(gallery, GalleryRows) else gallery
+    _check(queries, rows, k, {"ids": ids, "groups": groups})
     wanted = to_comparable(queries, similarity)
-    columns = gallery if is_prepared else as_gallery(to_comparable(gallery, similarity))
+    columns = gallery if isinstance(gallery, GalleryRows) else as_gallery(to_comparable(gallery, similarity))
     hidden = hidden_members(
         *(None if pair is None else (pair[0].to(wanted.device), pair[1].to(wanted.device)) for pair in (ids, groups))
     )

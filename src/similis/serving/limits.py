@@ -120,6 +120,8 @@ class Exchange:
     async def receive(self) -> Message:
         """The next part of the body, if the limits allow it."""
         message, limits = await self._receive(), self.guard.limits
+        if message["type"] == "http.disconnect":
+            raise Refusal(499, "the client left before the end of its request")
         size = len(message.get("body", b""))
         self.held += size
         self.guard.buffered += size

@@ -16,7 +16,9 @@ from similis.serving.uploads import parse_box
 
 reads = APIRouter(prefix="/v1")
 K = 12
-PICTURE = {200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}}
+PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}
+}
 NAME = {"type": "string", "minLength": 1, "maxLength": 512}
 
 
