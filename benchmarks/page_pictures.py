@@ -148,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=Path, default=None, help="of a model of Grocery photos; made if not given")
     parser.add_argument("--folder", type=Path, default=Path("docs/pictures"))
-    parser.add_argument("--kind", default="Red-Delicious", help="product that the query shows")
+    parser.add_argument("--kind", default="Red-Bell-Pepper", help="product that the query shows")
     asked = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     bundle, query = asked.bundle or make_bundle(PLACE), write_query(PLACE, asked.kind, 1)

@@ -29,6 +29,7 @@ COMMANDS = {
     "evaluate": ("evaluate photos --model RUN", "data measured models"),
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
+    "export": ("export RUN bundle", "bundle images bytes model_hash threshold rounding onnx_difference"),
     "compare": (
         f"compare 'synthetic?classes=12&images=6&size=16' --loss triplet --against nca --fixed --hours 0 {SMALL}",
         "sentence decided repetitions verdicts folder files",

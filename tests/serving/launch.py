@@ -1,4 +1,4 @@
-"""A server in a process of its own: ``python -m tests.serving.launch FOLDER OPTIONS``, its address on the first line."""
+"""A server in a process of its own: ``python -m tests.serving.launch FOLDER OPTIONS``, which prints its address."""
 
 import json
 import sys

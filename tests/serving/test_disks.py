@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.test_main import ended
 from tests.hostile.test_disks import disk, remount  # noqa: F401 - a fixture
-from tests.serving.running import KEY, PHOTOS, Server, photo
+from tests.serving.running import PHOTOS, Server, photo
 
 
 def top(server, number):

@@ -56,7 +56,9 @@ def test_the_box_is_a_part_of_the_upright_image(server, model):
     wide.save(held, "PNG", exif=exif)
     part = wide.transpose(Image.Transpose.ROTATE_270).crop((0, 15, 40, 60))
     want = [hit.id for hit in model.search(part, 5)]
-    assert [hit[0] for hit in found(server.form("/v1/search", {"file": held.getvalue()}, box="0,0.25,1,1", k=5))] == want
+    assert [
+        hit[0] for hit in found(server.form("/v1/search", {"file": held.getvalue()}, box="0,0.25,1,1", k=5))
+    ] == want
 
 
 def test_classify_knows_its_images_and_answers_unknown(server, model):
@@ -142,14 +144,21 @@ def test_enrol_replace_and_forget(server):
 
 def test_enrol_vectors(server, model):
     vectors = torch.nn.functional.normalize(torch.randn(3, model.dim), dim=1)
-    body = {"model": model.model_hash, "ids": ["v0", "v1", "v2"], "labels": ["v", None, "w"], "vectors": vectors.tolist()}
+    body = {
+        "model": model.model_hash,
+        "ids": ["v0", "v1", "v2"],
+        "labels": ["v", None, "w"],
+        "vectors": vectors.tolist(),
+    }
     assert server.ask("POST", "/v1/items/vectors", json=body, key=KEY).json() == {"ids": body["ids"]}
     answer = server.ask("POST", "/v1/search/vector?k=1", data=vectors[1].numpy().tobytes())
     assert found(answer)[0][:2] == ("v1", None)
     assert answer.json()["answer"] is not None  # of those with labels
     other = {**body, "model": "0" * 64, "ids": ["x", "y", "z"]}
     assert server.ask("POST", "/v1/items/vectors", json=other, key=KEY).status_code == 409
-    assert server.ask("POST", f"/v1/search/vector?model={'0' * 64}", data=vectors[1].numpy().tobytes()).status_code == 409
+    assert (
+        server.ask("POST", f"/v1/search/vector?model={'0' * 64}", data=vectors[1].numpy().tobytes()).status_code == 409
+    )
     for name in body["ids"]:
         assert server.ask("DELETE", "/v1/items", params={"id": name}, key=KEY).status_code == 204
     assert server.listed().keys() == PHOTOS.keys()

@@ -14,19 +14,29 @@ from similis.cli.options import Device, Root
 def export(
     *,
     run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of a saved model.")],
-    out: Annotated[Path, typer.Argument(help="Folder that is written; a bundle that is there is replaced.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write; a bundle that is there is replaced.")],
     gallery: Annotated[str | None, typer.Option(help="Data to search in. [the images of the run]")] = None,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write the network as model.onnx too.")] = False,
+    precision: Annotated[
+        str | None, typer.Option(help="float32, float16 or int8, of weights and vectors on the disk. [the model's own]")
+    ] = None,
+    licence: Annotated[str, typer.Option(help="For the model card.")] = "not stated",
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
 ) -> Result:
-    """Write a bundle: all that `similis serve` and `similis.load` need, without the images."""
+    """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
     from similis.cli.screen import console
     from similis.run.export import export_bundle
     from similis.run.machine import Machine
 
     machine = Machine(device=device, workers=workers, data_root=root)
-    made = export_bundle(run, out, machine, gallery=gallery)
-    say = console().print
-    say(f"bundle  {out}: {made['images']:,} images, {made['bytes'] / 1e6:.1f} MB", markup=False, soft_wrap=True)
-    return made
+    made = export_bundle(run, out, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence)
+    lines = [f"bundle  {out}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
+    if made.rounding is not None:
+        lines.append(f"stored  {made.rounding}")
+    if made.onnx_difference is not None:
+        lines.append(f"onnx    largest difference of an embedding from PyTorch's: {made.onnx_difference:.1e}")
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
+    return made._asdict()

@@ -24,18 +24,11 @@ def search(
 ) -> Result:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
-    from similis.data.open_data import open_data
-    from similis.run.finished import finished
+    from similis.run.export import open_gallery
     from similis.run.load import load
-    from similis.values import DataError
+    from similis.run.machine import Machine
 
-    spec = finished(run).spec.data
-    try:
-        data = open_data(gallery or spec.source, root=root, allow_counts=gallery is not None or spec.allow_counts)
-    except DataError as error:
-        if gallery is not None:
-            raise
-        raise DataError(f"{error} (the images of the run; if they were moved, say where with --gallery)") from error
+    data = open_gallery(run, gallery, Machine(data_root=root))
     model = load(run, device=device, workers=workers)
     model.add(data)
     near = model.search(query, k, copies=False)

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from similis.model.backbone import Backbone, Setting, build_backbone
 from similis.model.pooling import OWN, POOLINGS, Pooling
-from similis.model.precision import Precision
 from similis.model.weights import build_initialised, part_generator
 from similis.registry import unknown
 from similis.sphere import unit, widen
@@ -59,7 +58,7 @@ class Embedder(nn.Module):
         self.head = build_initialised(lambda: nn.Linear(size, dim), generator) if dim else None
         self.dim = dim or size
         self.normalise = normalise
-        self.precision: Precision = "float32"
+        self.precision = "float32"
         self.freeze_batch_norm = freeze_batch_norm
         self._backbone_frozen = False
         if freeze_batch_norm:

@@ -6,7 +6,6 @@ Arithmetic stays float32. Rounding twice is rounding once, so a rounded network 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +13,16 @@ from torch import Tensor, nn
 from similis.registry import unknown
 from similis.values import DataError, UserError
 
-Precision = Literal["float32", "float16", "int8"]
+PRECISIONS = ("float32", "float16", "int8")
 SCALE = "scale/"  # before the name of a tensor: the scales of its rows
 LEVELS = 127
 SPARE_BITS = 8  # of a scale's mantissa are 0: seven bits times the other sixteen are exact in float32
+
+
+def check_precision(precision: str) -> None:
+    """Raise for an unknown name."""
+    if precision not in PRECISIONS:
+        raise UserError(unknown("precision", precision, PRECISIONS))
 
 
 def narrow(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:
@@ -28,11 +33,10 @@ def narrow(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:
         >>> small["w"].tolist(), widen_all(small)["w"].dtype
         ([[127, -64]], torch.float32)
     """
-    if precision not in get_args(Precision):
-        raise UserError(unknown("precision", precision, get_args(Precision)))
-    if precision == "float32":
-        return dict(tensors)
+    check_precision(precision)
     found = dict(tensors)
+    if precision == "float32":
+        return found
     for name, value in tensors.items():
         if value.ndim < 2 or not value.is_floating_point():
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from similis.data.images import prepare
 from similis.retrieval.gallery import Contents
@@ -34,23 +34,47 @@ class Rate(NamedTuple):
     false_reject: float
 
 
-def error_rates(held: Contents, classes: Sequence[str] = ()) -> list[Rate]:
-    """Rates at thresholds from the lowest to the highest similarity of the labelled images; none without pairs.
+RATE_LIST = TypeAdapter(list[Rate], config=ConfigDict(allow_inf_nan=False))
+
+
+class Sample(NamedTuple):
+    """Labelled vectors of a gallery, and the names of their labels."""
+
+    embedded: Embedded
+    names: list[str]
+
+
+def labelled_sample(held: Contents, classes: Sequence[str] = ()) -> Sample | None:
+    """At most 5,000 labelled vectors of a gallery, of whole classes; None without genuine and impostor pairs.
 
     Args:
         held: a gallery.
-        classes: names of those to count, where they are in the gallery; training classes make the rates too low.
+        classes: names of those to draw from, where they are in the gallery: what the model was not trained on.
     """
     vectors, labels, names = held.labelled()
-    wanted = [number for number, name in enumerate(names) if name in set(classes)] or list(range(len(names)))
-    order = torch.tensor(wanted)[torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0))]
+    asked = set(classes)
+    wanted = [number for number, name in enumerate(names) if name in asked] or list(range(len(names)))
+    drawn = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0))
+    order = torch.tensor(wanted, dtype=torch.long)[drawn]
     sizes = torch.bincount(labels, minlength=len(names))[order].cumsum(0)
-    kept = torch.isin(labels, order[: max(2, int((sizes <= MOST_ROWS).sum()))])
+    order = order[: max(2, int((sizes <= MOST_ROWS).sum()))]
+    kept = torch.isin(labels, order)
     _, counts = torch.unique(labels[kept], return_counts=True)
     if len(counts) < 2 or int(counts.max()) < 2:
-        return []
+        return None
     found = Embedded(vectors[kept], labels[kept], torch.arange(int(kept.sum())))
-    similarity, pairs = similarity_histogram(count_upper(labelled_pairs(found)))
+    return Sample(found, [names[number] for number in order.tolist()])
+
+
+def error_rates(held: Contents, classes: Sequence[str] = ()) -> list[Rate]:
+    """Rates at thresholds from the lowest to the highest similarity of labelled images; none without pairs.
+
+    Training classes make rates too low; arguments are those of :func:`labelled_sample`.
+    """
+    found = labelled_sample(held, classes)
+    if found is None:
+        return []
+    similarity, pairs = similarity_histogram(count_upper(labelled_pairs(found.embedded)))
     steps = torch.linspace(float(similarity[0]), float(similarity[-1]), STEPS, dtype=torch.float64)
     below = torch.nn.functional.pad(pairs.double().cumsum(1), (1, 0))[:, torch.searchsorted(similarity, steps)]
     genuine, impostors = (below / pairs.sum(1, keepdim=True)).tolist()
@@ -67,7 +91,7 @@ def read_rates(folder: Path) -> list[Rate]:
     """The rates in the folder of a saved model; none where there are none."""
     values = RunFolder(folder).read(RATES)
     try:
-        return [] if values is None else TypeAdapter(list[Rate]).validate_python(values.get("rates"))
+        return [] if values is None else RATE_LIST.validate_python(values.get("rates"))
     except ValidationError as error:
         raise damage_error(folder / RATES, error) from error
 

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
+from similis.retrieval.gallery import Entry
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
+from similis.values import UserError
 
 FORMATS = ("similis-model-1", "similis-model-2")
 FORMAT = FORMATS[-1]
@@ -25,6 +28,7 @@ CARD, ONNX, CHECKSUMS = "README.md", "model.onnx", "checksums.json"
 NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX)
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
+KINDS = ("F32", "F16", "I8")  # of vectors
 MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type and shape
@@ -58,14 +62,24 @@ def check_kind(file: Path) -> None:
 
 
 def check_names(path: Path) -> None:
-    """The files of a bundle and no others; hidden ones and the store of a server are not read."""
-    there = [file.name for file in sorted(path.iterdir())]
-    for name in there:
-        if name not in FILES and not name.startswith((".", STORE)):
-            raise damage_error(path / name, "a bundle holds no file of this name; move it elsewhere")
+    """The files of a bundle and no others."""
+    for name in foreign_names(path):
+        raise damage_error(path / name, "a bundle holds no file of this name; move it elsewhere")
     for name in NEEDED:
-        if name not in there:
+        if not (path / name).exists():
             raise damage_error(path / name, "the bundle is not complete")
+
+
+def check_target(path: Path) -> None:
+    """A folder that a model may be written to: nothing else would be taken for a part of it."""
+    for name in foreign_names(path) if path.exists() else ():
+        raise UserError(f"{path} holds {name!r}, which is no file of a saved model; give a folder of its own")
+
+
+def foreign_names(path: Path) -> list[str]:
+    """Names that are not a bundle's; hidden files and the store of a server are not read and may stay."""
+    names = sorted(file.name for file in path.iterdir())
+    return [name for name in names if name not in FILES and not name.startswith((".", STORE))]
 
 
 def check_checksums(path: Path) -> None:
@@ -117,9 +131,9 @@ def read_shapes(file: Path) -> Shapes:
 def check_gallery(path: Path, dim: int) -> int:
     """The number N of gallery rows, after the shapes of vectors and the size of their entries are seen to agree."""
     found = read_shapes(path / GALLERY)
-    shape = found.get("vectors", ("", ()))[1]
-    if len(shape) != 2 or shape[1] != dim:
-        raise damage_error(path / GALLERY, f"its vectors have shape {shape}, and the network gives (N, {dim})")
+    kind, shape = found.get("vectors", ("", ()))
+    if kind not in KINDS or len(shape) != 2 or shape[1] != dim:
+        raise damage_error(path / GALLERY, f"its vectors are {kind} {shape}, and the network gives (N, {dim})")
     most = MOST_JSON // 64 + MOST_ENTRY * shape[0]
     size = (path / ENTRIES).stat().st_size
     if size > most:
@@ -127,13 +141,12 @@ def check_gallery(path: Path, dim: int) -> int:
     return shape[0]
 
 
-def parse_entries(path: Path, values: Any, count: int) -> list[list[str | None]]:
+def parse_entries(path: Path, values: Any, count: int) -> list[Entry]:
     """Ids, labels and hashes of ``count`` gallery rows."""
-    good = isinstance(values, list) and all(
-        isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
-        and (row[1] is None or isinstance(row[1], str)) for row in values
-    )  # fmt: skip
-    if not good or len(values) != count or len({row[0] for row in values}) != count:
+    try:
+        found = TypeAdapter(list[Entry]).validate_python(values)
+    except ValidationError as error:
+        raise damage_error(path / ENTRIES, error) from error
+    if not len(found) == count == len({entry.id for entry in found}):
         raise damage_error(path / ENTRIES, f"it does not hold {count:,} entries with an id of their own each")
-    found: list[list[str | None]] = values
     return found

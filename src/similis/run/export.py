@@ -1,51 +1,115 @@
-"""Export: a finished run or a saved model becomes a bundle, with a gallery, thumbnails and a card."""
+"""Export: a finished run or a saved model becomes a bundle with gallery, thumbnails, threshold and card."""
 
 from __future__ import annotations
 
+import csv
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.data.open_data import open_data
+from similis.model.onnx_export import export_onnx
+from similis.model.precision import check_precision, narrow, round_weights, widen_all
+from similis.retrieval.evaluate import evaluate
+from similis.retrieval.intervals import Interval, mean_interval
 from similis.run.answers import entries_of
-from similis.run.bundle import make_thumbnail, read_thumbnails
-from similis.run.bundle_files import ABOUT
+from similis.run.bundle import labelled_sample, make_thumbnail, read_thumbnails
+from similis.run.bundle_files import ABOUT, CARD, check_target
+from similis.run.encoding import Encoder
 from similis.run.finished import finished
 from similis.run.load import load
 from similis.run.machine import Machine
 from similis.run.model import Model
-from similis.values import DataError
+from similis.run.model_card import NOT_STATED, kept_record, model_card, run_record
+from similis.run.result import RunResult
+from similis.run.verification import choose_threshold
+from similis.values import DataError, UserError
+
+FAR, LARGER_FARS = 1e-3, (1e-2, 1e-1)  # of the threshold that is chosen where a run has none
+PROVED = 8  # images that ONNX Runtime and PyTorch both embed
 
 
-def export_bundle(source: Path, out: Path, machine: Machine, *, gallery: str | None = None) -> dict[str, Any]:
-    """Write a bundle.
+class Exported(NamedTuple):
+    """A bundle: its folder, images and bytes, the model's hash, and what was measured on the way, or None."""
+
+    bundle: Path
+    images: int
+    bytes: int
+    model_hash: str
+    threshold: float | None
+    rounding: Rounding | None
+    onnx_difference: float | None
+
+
+class Rounding(NamedTuple):
+    """R@1 of labelled gallery images with the weights before and after rounding, and the change with its interval."""
+
+    precision: str
+    images: int
+    before: float
+    after: float
+    change: Interval
+
+    def __str__(self) -> str:
+        points = [f"{100 * part:+.2f}" for part in self.change]
+        return (
+            f"R@1 of {self.images:,} labelled images {100 * self.before:.2f} % before rounding, "
+            f"{100 * self.after:.2f} % as {self.precision}: {points[0]} points "
+            f"(95 % interval {points[1]} to {points[2]})"
+        )
+
+
+def export_bundle(
+    source: Path,
+    out: Path,
+    machine: Machine,
+    *,
+    gallery: str | None = None,
+    precision: str | None = None,
+    onnx: bool = False,
+    licence: str = NOT_STATED,
+) -> Exported:
+    """Write a bundle, see :mod:`similis.run.bundle_files`.
 
     Args:
         source: folder of a finished run, or of a saved model.
         out: folder to write.
         machine: device, workers, data root.
         gallery: data to search in; None for the images of the run, or the gallery of the saved model.
+        precision: of weights and vectors on the disk; None for the model's own.
+        onnx: write the network as ONNX too.
+        licence: for the card.
     """
+    check_target(out)  # before hours of work
+    check_precision(precision or "float32")
+    result = None if (source / ABOUT).exists() else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
-    data = open_gallery(source, gallery, machine)
-    if data is None:
-        ids = [entry.id for entry in model.gallery.contents().entries]
-        thumbnails = dict(zip(ids, read_thumbnails(source), strict=False))
-    else:
-        model.remove([entry.id for entry in model.gallery.contents().entries])
-        model.add(data)
-        thumbnails = make_thumbnails(model, data)
-    model.save(out, thumbnails=thumbnails)
+    data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
+    thumbnails = fill_gallery(model, data, source)
+    classes, far = (unseen_classes(result), FAR) if model.chosen is None else (model.chosen.classes, model.chosen.far)
+    rounding = None
+    if precision is not None and precision != model.embedder.precision:
+        rounding = lower_precision(model, data, precision, classes)
+    if model.chosen is None:
+        choose_on(model, classes, far)
+    file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)
+    record = run_record(result) if result is not None else kept_record(source / CARD)
+    model.name = model.name if result is None else result.folder.resolve().name
+    card = model_card(model, record=record, licence=licence, stored="" if rounding is None else f"{rounding}")
+    model.save(out, thumbnails=thumbnails, card=card, onnx=file)
     size = sum(file.stat().st_size for file in out.iterdir())
-    return {"bundle": out, "images": len(model.gallery), "bytes": size, "model_hash": model.model_hash}
+    threshold = None if model.chosen is None else model.chosen.value
+    return Exported(out, len(model.gallery), size, model.model_hash, threshold, rounding, difference)
 
 
-def open_gallery(source: Path, gallery: str | None, machine: Machine) -> Manifest | None:
-    """The data to search in; None where a saved model keeps its own gallery."""
+def open_gallery(source: Path, gallery: str | None, machine: Machine) -> Manifest:
+    """The data to search in: those named, or the images of the run in this folder."""
     if gallery is not None:
         return open_data(gallery, root=machine.data_root, allow_counts=True)
-    if (source / ABOUT).exists():
-        return None
     spec = finished(source).spec.data
     try:
         return open_data(spec.source, root=machine.data_root, allow_counts=spec.allow_counts)
@@ -53,8 +117,66 @@ def open_gallery(source: Path, gallery: str | None, machine: Machine) -> Manifes
         raise DataError(f"{error} (the images of the run; if they were moved, say where with --gallery)") from error
 
 
-def make_thumbnails(model: Model, data: Manifest) -> dict[str, bytes]:
-    """A small picture of each image by its id; none for ready vectors."""
+def fill_gallery(model: Model, data: Manifest | None, source: Path) -> dict[str, bytes]:
+    """Put the data into the gallery, in place of what was there; returns small pictures by id."""
+    ids = [entry.id for entry in model.gallery.contents().entries]
+    if data is None:
+        return dict(zip(ids, read_thumbnails(source), strict=False))
+    model.remove(ids)
+    model.add(data)
     if model.preprocessing is None:
-        return {}
+        return {}  # ready vectors
     return {entry.id: make_thumbnail(data.read_bytes(row)) for row, entry in enumerate(entries_of(data))}
+
+
+def unseen_classes(result: RunResult | None) -> tuple[str, ...]:
+    """Names of the classes that a run has tested on; none where it has not."""
+    if result is None or not result.test:
+        return ()
+    with (result.folder / "embeddings.csv").open(newline="", encoding="utf-8") as file:
+        return tuple(dict.fromkeys(row["class_name"] for row in csv.DictReader(file)))
+
+
+def choose_on(model: Model, classes: tuple[str, ...], far: float) -> None:
+    """Choose the threshold of "same or different" on unseen classes of the gallery, if they have pairs enough."""
+    found = labelled_sample(model.gallery.contents(), classes)
+    if found is None or not set(found.names) <= set(classes):
+        return
+    for rate in (far, *LARGER_FARS):
+        with suppress(UserError):  # too few pairs for this rate
+            model.chosen = choose_threshold(found.embedded, rate, classes=found.names, data="gallery", fingerprint="")[
+                0
+            ]
+            return
+
+
+def lower_precision(model: Model, data: Manifest | None, precision: str, classes: tuple[str, ...]) -> Rounding | None:
+    """Round the weights and embed the gallery again; returns the change of R@1, None without labels to tell it."""
+    if data is None:
+        raise UserError(
+            f"--precision {precision} given; it changes embeddings, and a saved model has no images to embed again: "
+            "name them with --gallery"
+        )
+    before = labelled_sample(model.gallery.contents(), classes)
+    round_weights(model.embedder, precision)
+    model.embedder.precision, model.folder, model.chosen = precision, None, None  # chosen and kept by other weights
+    vectors = widen_all(narrow({"vectors": model.encode(data)}, precision))["vectors"]
+    model.gallery.add(vectors, entries_of(data))
+    after = labelled_sample(model.gallery.contents(), classes)
+    if before is None or after is None:
+        return None
+    hits = [evaluate(each.embedded, ks=(1,), collapse_checks=False) for each in (before, after)]
+    change = mean_interval(hits[1].per_query["recall@1"] - hits[0].per_query["recall@1"], after.embedded.labels)
+    means = [each.means["recall@1"] for each in hits]
+    return Rounding(precision, len(after.embedded.labels), means[0], means[1], change)
+
+
+def example_images(model: Model, data: Manifest | None, machine: Machine) -> Tensor:
+    """Some inputs of the network: images spread over the data, or noise where there are none."""
+    look, generator = model.preprocessing, torch.Generator().manual_seed(0)
+    if look is None:
+        return torch.randn(PROVED, model.embedder.backbone.features, generator=generator)
+    if data is None:
+        return torch.randn(PROVED, 3, look.size, look.size, generator=generator)
+    rows = torch.linspace(0, len(data) - 1, PROVED).long().tolist()
+    return Encoder(model.embedder, machine).prepare([data.read_bytes(row) for row in rows])[1]

@@ -92,7 +92,7 @@ class Model:
 
     @cached_property
     def model_hash(self) -> str:
-        """What decides an embedding as a sha256: weights, network, preprocessing; the same whatever the gallery."""
+        """The sha256 of weights, network and preprocessing, whatever the gallery; computed once."""
         return embedding_hash(self.embedder, self.spec)
 
     def encode(self, items: Any, *, batch_size: int = BATCH, progress: Callable[[int], None] | None = None) -> Tensor:
@@ -241,24 +241,32 @@ class Model:
         title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
         return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
 
-    def save(self, path: str | Path, *, thumbnails: Mapping[str, bytes] | None = None, card: str | None = None) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        thumbnails: Mapping[str, bytes] | None = None,
+        card: str | None = None,
+        onnx: bytes | None = None,
+    ) -> Path:
         """Write the model with its gallery into a folder for :func:`similis.load`; images stay where they are.
 
         Args:
             path: of the folder; a model that is there is replaced.
             thumbnails: small JPEG or WebP images by id, for a page that shows the gallery.
             card: text of its ``README.md``; None for one that says what the model knows of itself.
+            onnx: the network as an ONNX file, see :func:`similis.model.onnx_export.export_onnx`.
         """
-        held = self.gallery.contents()
         return save_model_folder(
             Path(path),
             self.embedder,
             self.spec,
             self.name,
-            held,
+            self.gallery.contents(),
             threshold=self.chosen,
             thumbnails=thumbnails,
             card=model_card(self) if card is None else card,
+            onnx=onnx,
         )
 
     def _limit(self, version: int, held: Labelled, accept: float | None) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from similis.model.embedder import Embedder
-from similis.model.precision import Precision, narrow, widen_all
+from similis.model.precision import PRECISIONS, narrow, widen_all
 from similis.retrieval.gallery import Contents, Entry
 from similis.run.bundle import error_rates, write_rates, write_thumbnails
 from similis.run.bundle_files import (
@@ -29,6 +30,7 @@ from similis.run.bundle_files import (
     WEIGHTS,
     check_files,
     check_gallery,
+    check_target,
     parse_entries,
     read_json,
     read_shapes,
@@ -42,9 +44,8 @@ from similis.run.verification import Threshold, write_threshold
 from similis.training.files import damage_error, replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import read_tensors, save_model, save_tensors
-from similis.values import DataError, Preprocessing
+from similis.values import DataError, Preprocessing, UserError
 
-Look = Mapping[str, Any] | None
 MOST_PIXELS = 4096  # of a side of what a network sees
 ARCHITECTURE = ("backbone", "pooling", "dim", "layer_norm", "options")  # what else decides an embedding of a network
 
@@ -59,6 +60,7 @@ def save_model_folder(
     threshold: Threshold | None = None,
     thumbnails: Mapping[str, bytes] | None = None,
     card: str = "",
+    onnx: bytes | None = None,
 ) -> Path:
     """Write a model; ``checksums.json`` goes first and comes last, so that a folder with one is whole.
 
@@ -71,17 +73,20 @@ def save_model_folder(
         threshold: of "same or different".
         thumbnails: small encoded images by id.
         card: the text of ``README.md``.
+        onnx: the network as an ONNX file.
     """
+    check_target(path)
     path.mkdir(parents=True, exist_ok=True)
     for file in (CHECKSUMS, THRESHOLD, RATES, THUMBNAILS, ONNX):
         (path / file).unlink(missing_ok=True)
     folder, precision = RunFolder(path), embedder.precision
     save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
-    entries = [list(entry) for entry in held.entries]
-    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(entries)})
-    folder.write(ENTRIES, {"entries": entries})
+    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
+    folder.write(ENTRIES, {"entries": held.entries})
     look = embedder.preprocessing
-    about = {"format": FORMAT, "name": name, "network": spec.model_dump(mode="json"), "normalise": embedder.normalise,
+    began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
+    network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
+    about = {"format": FORMAT, "name": name, "network": network, "normalise": embedder.normalise,
              "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
     folder.write(ABOUT, about)
     if threshold is not None:
@@ -90,11 +95,13 @@ def save_model_folder(
     if thumbnails:
         write_thumbnails(path, [thumbnails.get(entry.id, b"") for entry in held.entries])
     replace_file(path / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
+    if onnx is not None:
+        replace_file(path / ONNX, lambda beside: beside.write_bytes(onnx))
     write_checksums(path)
     return path
 
 
-def entries_hash(entries: list[list[Any]]) -> str:
+def entries_hash(entries: Sequence[Entry]) -> str:
     """What the vectors of a gallery say they belong to: ids, labels and hashes in their order."""
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
@@ -105,36 +112,47 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     Everything is checked before it is used; see :mod:`similis.run.bundle_files`.
     """
     version = check_files(path)
-    about, held = read_json(path / ABOUT), read_json(path / ENTRIES)
-    spec, name, look, precision = check_network(path, about)
-    embedder = read_network(
-        path / WEIGHTS, f"{version}/{name}", spec, machine, normalise=about["normalise"] is True, look=look
-    )
-    embedder.precision = precision
+    about = read_json(path / ABOUT)
+    spec, look = check_network(path, about)
+    contents, normalise = f"{version}/{about['name']}", about["normalise"]
+    try:
+        embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)
+    except UserError as error:  # of an unknown network or option
+        raise damage_error(path / ABOUT, error) from error
+    embedder.precision = about.get("precision", PRECISIONS[0])
     count = check_gallery(path, embedder.dim)
-    entries = parse_entries(path, held.get("entries"), count)
+    entries = parse_entries(path, read_json(path / ENTRIES).get("entries"), count)
     vectors = read_vectors(path, entries)
-    return embedder, spec, name, Contents(vectors, [Entry(*entry) for entry in entries], 0)  # type: ignore[arg-type]
+    return embedder, spec, about["name"], Contents(vectors, entries, 0)
 
 
-def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, str, Look, Precision]:
-    """How a network is built, its name, preprocessing and precision, after its size was compared with the weights."""
+def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapping[str, Any] | None]:
+    """How a network is built and its preprocessing, after all that ``model.json`` states was seen to be usable."""
     try:
         spec = ModelSpec.model_validate(about["network"])
         look = TypeAdapter(Preprocessing | None).validate_python(about["preprocessing"])
-        precision = TypeAdapter(Precision).validate_python(about.get("precision", "float32"))
     except (KeyError, ValidationError) as error:
         raise damage_error(path / ABOUT, error) from error
-    pixels = max(spec.image_size or 0, *(() if look is None else (look.size, look.resize)), 0)
-    if pixels > MOST_PIXELS:
-        raise damage_error(path / ABOUT, f"the network sees {pixels:,} pixels a side; {MOST_PIXELS:,} are allowed")
+    kinds = {"name": str, "normalise": bool}
+    wrong = [key for key, kind in kinds.items() if not isinstance(about.get(key), kind)]
+    wrong += ["precision"] if about.get("precision", PRECISIONS[0]) not in PRECISIONS else []
+    wrong += ["image_size"] if (spec.image_size or 1) > MOST_PIXELS else []
+    if look is not None and not (
+        0 < look.size <= MOST_PIXELS
+        and 0 < look.resize <= MOST_PIXELS
+        and all(0 < value < math.inf for value in (*look.std, look.top))
+        and all(map(math.isfinite, look.mean))
+    ):
+        wrong.append("preprocessing")
+    if wrong:
+        raise damage_error(path / ABOUT, f"its {wrong[0]} is of no use")
     shapes = read_shapes(path / WEIGHTS)
     if spec.dim is not None and shapes.get("model/head.weight", ("", (0,)))[1][:1] != (spec.dim,):
         raise damage_error(path / WEIGHTS, f"it has no head of {spec.dim} dimensions, which {ABOUT} states")
-    return spec, str(about.get("name")), None if look is None else asdict(look), precision
+    return spec, None if look is None else asdict(look)
 
 
-def read_vectors(path: Path, entries: list[list[Any]]) -> Tensor:
+def read_vectors(path: Path, entries: Sequence[Entry]) -> Tensor:
     """The vectors of a gallery with these entries, as float32."""
     try:
         vectors = widen_all(read_tensors(path / GALLERY, entries_hash(entries))[0])["vectors"]

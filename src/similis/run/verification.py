@@ -217,9 +217,12 @@ def read_threshold(folder: Path) -> Threshold | None:
     if values is None:
         return None
     try:
-        return TypeAdapter(Threshold).validate_python(values)
+        found = TypeAdapter(Threshold).validate_python(values)
     except ValidationError as error:
         raise damage_error(folder / FILE, f"not a threshold of this version: {error}") from error
+    if not math.isfinite(found.value):
+        raise damage_error(folder / FILE, f"its value is {found.value}")
+    return found
 
 
 def curves_of(found: Verification) -> VerificationCurves:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
@@ -18,8 +18,9 @@ from starlette.exceptions import HTTPException
 from similis import __version__
 from similis.serving.batching import BusyError
 from similis.serving.changes import changes
-from similis.serving.limits import Refusal
-from similis.serving.routes import collection_of, reads
+from similis.serving.limits import App, Receive, Refusal, Scope, Send
+from similis.serving.metrics import Metrics
+from similis.serving.routes import PROBLEM, collection_of, reads
 from similis.serving.store import ReadOnlyError, StoreError, StoreFullError
 from similis.values import DataError, MissingExtraError, SimilisError, UserError
 
@@ -32,10 +33,10 @@ STATUS: dict[type[SimilisError], int] = {
 }  # fmt: skip
 
 
-def build_app(key_hash: bytes, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
+def build_app(key_hash: bytes, metrics: Metrics, lifespan: Callable[[FastAPI], Any] | None = None) -> FastAPI:
     """The application without a collection, which ``app.state.collection`` gets once it is loaded."""
     app = FastAPI(title="Similis", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.state.key_hash, app.state.collection, app.state.metrics = key_hash, None, None
+    app.state.key_hash, app.state.collection, app.state.metrics = key_hash, None, metrics
     app.add_exception_handler(Refusal, on_refusal)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -46,9 +47,24 @@ def build_app(key_hash: bytes, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
     html = PAGE.read_text(encoding="utf-8")
     headers = {"content-security-policy": content_policy(html), "cache-control": "no-cache"}
     app.get("/", response_class=HTMLResponse)(lambda: HTMLResponse(html, headers=headers))
-    for path, function in (("/health", health), ("/ready", ready), ("/metrics", metrics)):
-        app.get(path)(function)
+    app.get("/health")(health)
+    app.get("/ready", responses=PROBLEM)(ready)
+    app.get("/metrics", response_class=PlainTextResponse)(show_metrics)
     return app
+
+
+def answer_directly(app: FastAPI, endpoint: Callable[[Request], Awaitable[Response]]) -> App:
+    """An endpoint that reads its request itself, without the machinery of routes in front of it."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request({**scope, "app": app}, receive)
+        try:
+            response = await endpoint(request)
+        except SimilisError as error:
+            response = await on_error(request, error)
+        await response(scope, receive, send)
+
+    return call
 
 
 async def health() -> dict[str, str]:
@@ -62,7 +78,7 @@ async def ready(request: Request) -> dict[str, str]:
     return {"status": "ready"}
 
 
-async def metrics(request: Request) -> PlainTextResponse:
+async def show_metrics(request: Request) -> PlainTextResponse:
     """Counts for Prometheus."""
     it = request.app.state.collection
     gauges = {} if it is None else {"queue_length": len(it.batcher), "items": len(it.model.gallery)}

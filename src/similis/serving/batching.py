@@ -48,7 +48,7 @@ class Batcher:
         self._queues: dict[str, deque[Job]] = {kind.name: deque() for kind in kinds}
         self._on_batch = on_batch
         self._changed = Condition()
-        self._closed = False
+        self._closed = self._waking = False
         self._thread = Thread(target=self._run, name="similis-compute", daemon=True)
         self._thread.start()
 
@@ -61,10 +61,16 @@ class Batcher:
         if len(self) + len(values) > self.capacity or self._closed:
             raise BusyError(f"{len(self)} requests are waiting; try again in a second")
         jobs = [Job(value, loop.create_future()) for value in values]
-        with self._changed:
-            self._queues[kind].extend(jobs)
-            self._changed.notify()
+        self._queues[kind].extend(jobs)
+        if not self._waking:
+            self._waking = True
+            loop.call_soon(self._wake)  # behind the requests that arrived together with this one
         return [job.waiting for job in jobs]
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._waking = False
+            self._changed.notify()
 
     def close(self) -> None:
         """Compute what is waiting and end the thread."""
@@ -76,7 +82,7 @@ class Batcher:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: len(self) or self._closed)
+                self._changed.wait_for(lambda: self._closed or (len(self) and not self._waking))
                 if not len(self):
                     return
             for name, queue in self._queues.items():

@@ -17,7 +17,7 @@ from similis.retrieval.gallery import Entry
 from similis.run.answers import default_id
 from similis.serving.forms import FILE, check_name, describe
 from similis.serving.limits import Refusal
-from similis.serving.routes import NAME, check_model, collection_of, form_of
+from similis.serving.routes import NAME, PROBLEM, check_model, collection_of, form_of
 from similis.serving.store import Item
 
 bearer = HTTPBearer(auto_error=False, description="The key of the server.")
@@ -38,7 +38,7 @@ def check_key(request: Request, given: Annotated[HTTPAuthorizationCredentials | 
         raise Refusal(403 if "--read-only" in refusal else 503, f"the collection takes no changes: {refusal}")
 
 
-changes = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
+changes = APIRouter(prefix="/v1", dependencies=[Depends(check_key)], responses=PROBLEM)
 
 
 class Vectors(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,7 +68,11 @@ class Collection:
         self.model, self.limits = load(folder), limits
         self.rates: list[Rate] = read_rates(folder)
         self.store = Store(file, read_only=read_only)
-        self.store.open(self.model.model_hash, self.model.dim, first_items(self.model, folder))
+        try:
+            self.store.open(self.model.model_hash, self.model.dim, first_items(self.model, folder))
+        except BaseException:
+            self.store.close()
+            raise
         self.model.gallery = Gallery(self.model.dim)
         self.model.gallery.add(*self.store.load())
         self.unknown_below: float | None = None
@@ -165,7 +170,7 @@ class Collection:
             else:
                 found = classify_vectors(vectors, rows, labels, k=count, threshold=self.unknown_below)
             for n, (label, score) in enumerate(zip(found.labels.tolist(), found.scores.tolist(), strict=True)):
-                if voters[n] == count:
+                if voters[n] == count and score > -math.inf:  # it met somebody
                     answers[n] = Answer(names[label] if label >= 0 else None, score)
         return answers
 

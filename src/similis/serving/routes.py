@@ -8,13 +8,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request, Response
 from fastapi import Query as Parameter
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from similis.serving.collection import Collection, Found, Query, parse_vector
 from similis.serving.forms import FILE, Form, check_name, describe, parse_number, read_form
 from similis.serving.limits import Refusal
 from similis.serving.uploads import parse_box
 
-reads = APIRouter(prefix="/v1")
+
+class Problem(BaseModel):
+    """What every error answers with."""
+
+    error: str
+
+
+PROBLEM: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "description": "What is wrong."}}
+reads = APIRouter(prefix="/v1", responses=PROBLEM)
 K = 12
 PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}

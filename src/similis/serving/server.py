@@ -8,20 +8,21 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from similis.serving.app import build_app
+from similis.serving.app import answer_directly, build_app
 from similis.serving.changes import hash_key
 from similis.serving.collection import Collection
 from similis.serving.limits import Guard, Limits
 from similis.serving.metrics import Metrics
+from similis.serving.routes import search_vector
 from similis.values import UserError
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ def serve(
     failed: list[BaseException] = []
 
     async def fill(app: FastAPI) -> None:
+        """Load the collection while the server already answers; without one it ends."""
         try:
             app.state.collection = await asyncio.to_thread(
                 Collection, folder, store or folder / STORE, limits, metrics, read_only=read_only
@@ -115,26 +117,38 @@ def serve(
         else:
             on_ready(where if given else f"{where}#key={key}")
 
+    app = build_app(hash_key(key), metrics, around(fill))
+    guard = guard_app(app, limits, is_loopback(host) and {"localhost", "127.0.0.1", "[::1]", host.lower()})
+    server = uvicorn.Server(
+        uvicorn.Config(
+            guard, http=GuardedProtocol, ws="none", log_config=None, access_log=False, server_header=False,
+            timeout_graceful_shutdown=10, lifespan="on",
+        )
+    )  # fmt: skip
+    server.run([listening])
+    if failed:
+        raise failed[0]
+
+
+def around(fill: Callable[[FastAPI], Coroutine[Any, Any, None]]) -> Callable[[FastAPI], Any]:
+    """The life of an application: filled at its start, closed at its end."""
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.metrics = metrics
         loading = asyncio.create_task(fill(app))
         yield
         await loading
         if app.state.collection is not None:
             await asyncio.to_thread(app.state.collection.close)
 
-    app = build_app(hash_key(key), lifespan)
-    hosts = {"localhost", "127.0.0.1", "[::1]", host.lower()} if is_loopback(host) else set()
+    return lifespan
+
+
+def guard_app(app: FastAPI, limits: Limits, hosts: Literal[False] | set[str]) -> Guard:
+    """The application behind its guard; the route that must be quick is answered directly."""
+    direct = {("POST", "/v1/search/vector"): answer_directly(app, search_vector)}
     routes = {"/openapi.json", *app.openapi()["paths"]}
-    config = uvicorn.Config(
-        Guard(app, limits, metrics, routes, hosts), http=GuardedProtocol, ws="none", log_config=None, access_log=False,
-        server_header=False, timeout_graceful_shutdown=10, lifespan="on",
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    server.run([listening])
-    if failed:
-        raise failed[0]
+    return Guard(app, limits, app.state.metrics, routes=routes, hosts=hosts or (), direct=direct)
 
 
 def is_loopback(host: str) -> bool:

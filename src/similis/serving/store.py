@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -27,7 +28,7 @@ CREATE TABLE items (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, label TE
 CREATE INDEX items_by_label ON items (label, id);
 CREATE TABLE thumbnails (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE, image BLOB NOT NULL);
 """
-ROOM = 2**20  # bytes: a disk with less is full, whatever the error is called
+ROOM = 2**16  # bytes: a disk with less is full, whatever the error is called
 
 
 class StoreError(SimilisError):
@@ -67,19 +68,41 @@ class Store:
         self.refusal = "the server was started with --read-only" if read_only else ""
         self._lock, self._reading = RLock(), RLock()
         self._held: int | None = None
-        if not read_only:
-            try:
-                self._hold_lock()
-                self._writer = self._connect("rwc")
-                self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
-                self._reader = self._connect("ro")
-                return
-            except (OSError, sqlite3.OperationalError) as error:
-                if path.exists() and os.access(path, os.W_OK) and not isinstance(error, OSError):
-                    raise DataError(f"{path} cannot be opened ({error}); give another file with --store") from error
-                self.refusal = f"{path} cannot be written ({getattr(error, 'strerror', None) or error})"
-        self._writer = self._reader = self._open_unwritten()
-        self._reading = self._lock
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            if read_only or not self._open_written():
+                self._writer = self._reader = self._open_unwritten()
+                self._reading = self._lock
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_written(self) -> bool:
+        """Open the file for changes; False, with a reason, where it cannot be written."""
+        try:
+            self._hold_lock()
+            self._writer = self._connect("rwc")
+            self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
+            self._reader = self._connect("ro")
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            self.refusal = f"{self.path} cannot be written ({error.strerror})"
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise self._damage(error) from error
+            self.refusal = f"{self.path} cannot be written ({error})"
+        return not self.refusal
+
+    def _damage(self, error: sqlite3.Error) -> DataError:
+        """What to say of a file that cannot be used."""
+        if self._is_full(error):
+            return DataError(f"the disk of {self.path} is full; free space, or give another file with --store")
+        return DataError(f"{self.path} is not a collection ({error}); give another file with --store")
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        code = getattr(error, "sqlite_errorcode", 0)
+        return code & 0xFF == sqlite3.SQLITE_FULL or shutil.disk_usage(self.path.parent).free < ROOM
 
     def _hold_lock(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +121,7 @@ class Store:
             isolation_level=None,
             check_same_thread=False,
         )
+        self._connections.append(made)
         made.execute("PRAGMA synchronous=FULL")
         made.execute("PRAGMA foreign_keys=ON")
         return made
@@ -106,6 +130,7 @@ class Store:
         """The file as it is, or a collection in memory where there is none."""
         if not self.path.exists():
             made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._connections.append(made)
             made.execute("PRAGMA foreign_keys=ON")
             return made
         try:
@@ -140,7 +165,7 @@ class Store:
                     _insert(change, first)
             found = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         except sqlite3.DatabaseError as error:
-            raise DataError(f"{self.path} is not a collection ({error}); give another file with --store") from error
+            raise self._damage(error) from error
         if found.get("format") != FORMAT:
             raise DataError(f"{self.path} has the format {found.get('format')!r}, known is {FORMAT}; give another file")
         if found.get("model_hash") != model_hash:
@@ -185,7 +210,7 @@ class Store:
 
     def close(self) -> None:
         """Move all changes into the file, and let others open it."""
-        for each in (self._reader, self._writer):
+        for each in reversed(self._connections):
             with suppress(sqlite3.Error):
                 each.close()
         if self._held is not None:
@@ -201,8 +226,7 @@ class Store:
             with self._transaction() as change:
                 yield change
         except sqlite3.Error as error:
-            is_full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
-            if is_full or shutil.disk_usage(self.path.parent).free < ROOM:
+            if self._is_full(error):
                 raise StoreFullError("the disk is full, so nothing was changed; free space and try again") from error
             raise StoreError(f"the disk refused the change ({error}), so nothing was changed; try again") from error
 

@@ -1,0 +1,265 @@
+"""The server under load: ``python -m benchmarks.serving [--only ROW] [--json FILE] [--seconds 60]``.
+
+A gallery of 20,000 x 512, one query a request. Rows:
+
+- ``throughput``: queries a second over HTTP on loopback, two processes that generate them, beside the same
+  micro-batching in one process without HTTP, on the same cores; they take turns, and the ratio is the median over
+  rounds.
+- ``latency``: the 99th percentile at half of that throughput, as a ratio in the same way.
+- ``images``: images a second end to end (a JPEG goes out, hits come back), beside the bare model on decoded images.
+- ``memory``: resident megabytes after 1,000 requests and after all.
+
+``--seconds`` bounds each turn of a row. Everything listens on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from benchmarks.load_generator import pack
+from benchmarks.rounds import median, print_table, write_json
+from similis.run.load import load
+from similis.run.machine import Machine
+from similis.run.model import Model
+from similis.run.parts import build_network
+from similis.run.spec import ModelSpec
+from similis.serving.collection import Collection, Query
+from similis.serving.limits import Limits
+from similis.serving.metrics import Metrics
+
+ITEMS, DIM, LABELS = 20_000, 512, 200
+GENERATORS, CONNECTIONS = 2, 32  # processes, and connections of each
+ROUNDS = 3
+ROWS = ("throughput", "latency", "images", "memory")
+SERVE = """
+import sys
+from pathlib import Path
+from similis.serving.server import serve
+serve(Path(sys.argv[1]), port=0, on_ready=lambda address: print(address, flush=True))
+"""
+
+
+def make_model(folder: Path) -> Path:
+    """A saved model with a gallery of random unit vectors: their number and length decide the time."""
+    spec = ModelSpec(backbone="small_conv", weights=None, dim=DIM, image_size=64)
+    machine = Machine()
+    network = build_network(spec, machine, normalise=True, seed=0).eval()
+    model = Model(network, spec, name="small_conv", machine=machine)
+    chance = torch.Generator().manual_seed(0)
+    vectors = torch.nn.functional.normalize(torch.randn(ITEMS, model.dim, generator=chance), dim=1)
+    model.add(vectors, labels=[f"class {n % LABELS}" for n in range(ITEMS)], ids=[f"item {n}" for n in range(ITEMS)])
+    return model.save(folder / "model")
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[tuple[int, int]]:
+    """A server; its port and its process id."""
+    words = [sys.executable, "-c", SERVE, str(folder)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "SIMILIS_KEY": "key"})
+    try:
+        yield int(process.stdout.readline().rstrip("/\n").rpartition(":")[2]), process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def request_of(body: bytes, path: str, kind: str) -> bytes:
+    """A request as bytes: a client that costs next to nothing leaves the cores to the server."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def load_server(
+    port: int, requests: list[bytes], seconds: float, rate: float = 0.0, connections: int = CONNECTIONS
+) -> list[float]:
+    """Seconds of all requests of all generating processes."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(pack(requests))
+        given = [str(each) for each in (port, seconds, rate / GENERATORS, connections, file.name)]
+        words = [sys.executable, "-m", "benchmarks.load_generator", *given]
+        pipe = subprocess.PIPE
+        running = [subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) for _ in range(GENERATORS)]
+        time.sleep(1.0)  # until all have read their requests
+        for process in running:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        found = [process.communicate()[0] for process in running]
+    if any(process.returncode for process in running):
+        raise RuntimeError("a generating process failed")
+    return [float(line) for part in found for line in part.split()]
+
+
+def load_process(
+    collection: Collection, vectors: torch.Tensor, seconds: float, rate: float | None = None
+) -> list[float]:
+    """The same queries through the same micro-batching, without HTTP and in one process."""
+
+    async def play() -> list[float]:
+        found: list[float] = []
+        until, clients = time.perf_counter() + seconds, GENERATORS * CONNECTIONS
+
+        async def one(number: int) -> None:
+            step = clients / rate if rate else 0.0
+            due, count = time.perf_counter() + step * number / clients, number
+            while time.perf_counter() < until:
+                await asyncio.sleep(max(0.0, due - time.perf_counter()) if step else 0.0)
+                begin = due if step else time.perf_counter()
+                await collection.find(Query(vectors[count % len(vectors)], 12))
+                found.append(time.perf_counter() - begin)
+                due, count = due + step, count + clients
+
+        await asyncio.gather(*(one(number) for number in range(clients)))
+        return found
+
+    return asyncio.run(play())
+
+
+def percentile(values: list[float], share: float = 99.0) -> float:
+    """Milliseconds that this share of the requests does not exceed."""
+    return 1000 * float(np.percentile(values, share))
+
+
+def take_turns(turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Values of each contestant, the order turning by one place each round."""
+    names, found = list(turns), {name: [] for name in turns}
+    for number in range(ROUNDS):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            found[name].append(turns[name]())
+    return found
+
+
+def ratio(found: dict[str, list[float]], ours: str, theirs: str) -> float:
+    """The median over rounds of ours / theirs."""
+    return median([a / b for a, b in zip(found[ours], found[theirs], strict=True)])
+
+
+def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, Any]:
+    """Throughput, and latency at half of it."""
+    collection = Collection(folder, folder.parent / "baseline.sqlite", Limits(), Metrics())
+    vectors = torch.nn.functional.normalize(torch.randn(512, collection.model.dim), dim=1)
+    requests = [
+        request_of(v.numpy().astype("<f4").tobytes(), "/v1/search/vector", "application/octet-stream") for v in vectors
+    ]
+    turn, found = seconds / ROUNDS, {}
+    with server(folder) as (port, _):
+        load_server(port, requests, 2.0)
+        load_process(collection, vectors, 2.0)
+        per_second = take_turns({
+            "server": lambda: len(load_server(port, requests, turn)) / turn,
+            "process": lambda: len(load_process(collection, vectors, turn)) / turn,
+        })  # fmt: skip
+        found["throughput"] = {
+            **{k: median(v) for k, v in per_second.items()},
+            "ratio": ratio(per_second, "server", "process"),
+        }
+        if "latency" in rows:
+            half = median(per_second["server"]) / 2
+            late = take_turns({
+                "server": lambda: percentile(load_server(port, requests, turn, half)),
+                "process": lambda: percentile(load_process(collection, vectors, turn, half)),
+            })  # fmt: skip
+            found["latency"] = {**{k: median(v) for k, v in late.items()}, "ratio": ratio(late, "server", "process")}
+    collection.close()
+    return {name: found[name] for name in found if name in rows}
+
+
+def photos(count: int) -> list[bytes]:
+    """Different JPEG files of 640 x 480."""
+    made = []
+    for seed in range(count):
+        grid = np.random.default_rng(seed).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+        held = io.BytesIO()
+        Image.fromarray(grid).resize((640, 480), Image.Resampling.BICUBIC).save(held, "JPEG", quality=85)
+        made.append(held.getvalue())
+    return made
+
+
+def measure_images(folder: Path, seconds: float) -> dict[str, Any]:
+    """Images a second, end to end, beside the network alone and beside decoding with the network."""
+    model, files, turn = load(folder), photos(64), seconds / ROUNDS
+    before = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    requests = [
+        request_of(before + data + b"\r\n--b--\r\n", "/v1/search", "multipart/form-data; boundary=b") for data in files
+    ]
+    images = torch.rand(16, 3, model.preprocessing.size, model.preprocessing.size)
+
+    def repeat(call: Callable[[], object], count: int) -> float:
+        until, done = time.perf_counter() + turn, 0
+        while time.perf_counter() < until:
+            call()
+            done += count
+        return done / turn
+
+    def forward() -> None:
+        with torch.inference_mode():
+            model.embedder(images)
+
+    with server(folder) as (port, _):
+        load_server(port, requests, 2.0, connections=8)
+        found = take_turns({
+            "server": lambda: len(load_server(port, requests, turn, connections=8)) / turn,
+            "encode": lambda: repeat(lambda: model.encode(files[:16], batch_size=16), 16),
+            "network": lambda: repeat(forward, 16),
+        })  # fmt: skip
+    return {**{k: median(v) for k, v in found.items()}, "ratio": ratio(found, "server", "encode")}
+
+
+def measure_memory(folder: Path, seconds: float) -> dict[str, Any]:
+    """Resident megabytes after a while and after all."""
+    with server(folder) as (port, process):
+        vectors = torch.randn(512, load(folder).dim)
+        requests = [
+            request_of(v.numpy().astype("<f4").tobytes(), "/v1/search/vector", "application/octet-stream")
+            for v in vectors
+        ]
+        count = len(load_server(port, requests, seconds / 10))
+        early = resident(process)
+        count += len(load_server(port, requests, seconds))
+        return {"requests": count, "early": early, "late": resident(process), "ratio": resident(process) / early}
+
+
+def resident(process: int) -> float:
+    """Megabytes of a process."""
+    text = Path(f"/proc/{process}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=ROWS)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    asked = parser.parse_args()
+    rows = [asked.only] if asked.only else list(ROWS)
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = make_model(Path(place))
+        if {"throughput", "latency"} & set(rows):
+            found |= measure_queries(folder, asked.seconds, rows)
+        if "images" in rows:
+            found["images"] = measure_images(folder, asked.seconds)
+        if "memory" in rows:
+            found["memory"] = measure_memory(folder, asked.seconds)
+    for name, values in found.items():
+        print_table(name, tuple(values), [tuple(values.values())])
+    write_json(asked.json, "python -m benchmarks.serving", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""``similis export``: a bundle with the run's own figures, an ONNX file that was proved, a measured precision."""
+
+import json
+import re
+import shutil
+
+import pytest
+import torch
+
+import similis
+from similis.data.open_data import open_data
+from similis.model import onnx_export
+from similis.model.onnx_export import export_onnx
+from similis.retrieval.evaluate import evaluate
+from similis.retrieval.intervals import mean_interval
+from similis.run.bundle import read_rates, read_thumbnails
+from similis.values import DataError
+from tests.cli.test_main import ended
+from tests.data.pictures import photos, picture, write
+from tests.run.small import ran
+
+CLASSES, EACH = 14, 6
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished run over a folder of pictures."""
+    root = tmp_path_factory.mktemp("export")
+    write(root / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(CLASSES) for n in range(EACH)})
+    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
+
+
+@pytest.fixture(scope="module")
+def bundle(done, tmp_path_factory):
+    place = tmp_path_factory.mktemp("bundle") / "b"
+    assert ended(["export", str(done.folder), str(place), "--licence", "CC-BY-4.0 | mine"]) == 0
+    return place
+
+
+def test_a_bundle_answers_as_the_run_without_its_images(done, bundle):
+    run, again = (similis.load(place, device="cpu") for place in (done.folder, bundle))
+    run.add(open_data(done.spec.data.source))
+    assert again.search(picture(999), 9) == run.search(picture(999), 9)
+    assert again.model_hash == run.model_hash
+    assert again.name == done.folder.name
+    pictures = read_thumbnails(bundle)
+    assert len(pictures) == len(again.gallery) == CLASSES * EACH
+    assert all(each.startswith(b"\xff\xd8") for each in pictures)
+
+
+def test_threshold_and_rates_come_from_classes_that_were_not_trained_on(done, bundle):
+    model, kept = similis.load(bundle, device="cpu"), done.embeddings()
+    data = open_data(done.spec.data.source)
+    names = {data.values("class_name")[row] for row in kept["ids"].tolist()}
+    assert set(model.chosen.classes) == names
+    assert 1 < len(names) < CLASSES
+    alike = torch.nn.functional.normalize(kept["vectors"], dim=1)
+    alike, other = alike @ alike.T, kept["labels"][:, None] != kept["labels"]
+    assert float((alike[other] >= model.chosen.value).double().mean()) <= model.chosen.far
+    middle = read_rates(bundle)[100]
+    exact = float((alike[other] >= middle.similarity).double().mean())
+    assert middle.false_accept == pytest.approx(exact, abs=0.02)
+
+
+def test_the_card_says_what_the_run_recorded(done, bundle):
+    card, values = (bundle / "README.md").read_text(), json.loads((done.folder / "result.json").read_text())
+    scores = done.scores()
+    span = mean_interval(scores["recall@1"], scores["labels"])
+    row = re.search(r"^\| this model \| (.*) \| (.*) to (.*) \| (.*) \|$", card, re.M).groups()
+    expected = (values["test"]["recall@1"], span.low, span.high, values["test"]["map@r"])
+    assert row == tuple(f"{100 * value:.2f}" for value in expected)
+    floors = re.findall(r"^\| floor: .* at (\d+) pixels \| (\S+) \|  \| (\S+) \|$", card, re.M)
+    assert floors == [
+        (str(b["pixels"]), f"{100 * b['recall@1']:.2f}", f"{100 * b['map@r']:.2f}") for b in values["before"]
+    ]
+    assert values["facts"]["data"] in card
+    for part, count in values["facts"]["images"].items():
+        assert f"| {part} | {count} | {values['facts']['classes'][part]} |" in card
+    assert f"| length chosen on | {values['selected_on']} |" in card
+    assert r"| licence | CC-BY-4.0 \| mine |" in card
+    assert str(done.folder.parent) not in card
+
+
+def test_a_bundle_is_exported_again_with_its_record_and_another_gallery(bundle, done, tmp_path, capsys):
+    photos = write(tmp_path / "new", {f"new{c}/{n}.png": picture(500 + 10 * c + n) for c in range(2) for n in range(3)})
+    place = tmp_path / "b"
+    assert ended(["export", str(bundle), str(place), "--gallery", str(photos), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["images"], told["rounding"], told["onnx_difference"]) == (6, None, None)
+    model = similis.load(place, device="cpu")
+    assert {hit.label for hit in model.search(picture(1), 6)} == {"new0", "new1"}
+    assert model.model_hash == told["model_hash"] == similis.load(bundle, device="cpu").model_hash
+    records = [(each / "README.md").read_text().partition("## Data")[2] for each in (bundle, place)]
+    assert records[0] == records[1] != ""
+    same = tmp_path / "same"
+    assert ended(["export", str(bundle), str(same)]) == 0
+    assert read_thumbnails(same) == read_thumbnails(bundle)
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_the_change_by_a_precision_is_that_of_its_vectors(done, tmp_path, capsys, precision):
+    place = tmp_path / "b"
+    assert ended(["export", str(done.folder), str(place), "--precision", precision, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["rounding"]
+    exact, rounded = (similis.load(each, device="cpu") for each in (done.folder, place))
+    exact.add(open_data(done.spec.data.source))
+    unseen = set(rounded.chosen.classes)
+    found = []
+    for model in (exact, rounded):
+        vectors, labels, names = model.gallery.contents().labelled()
+        kept = torch.tensor([names[label] in unseen for label in labels.tolist()])
+        found.append(evaluate(vectors[kept], labels[kept], ks=(1,)).means["recall@1"])
+    assert [told["before"], told["after"]] == pytest.approx(found, abs=1e-12)
+    assert told["change"]["value"] == pytest.approx(found[1] - found[0], abs=1e-12)
+    assert told["images"] == len(unseen) * EACH
+    assert rounded.embedder.precision == precision
+    again = rounded.encode([open_data(done.spec.data.source).read_bytes(0)])[0]
+    near = torch.nn.functional.cosine_similarity(again, rounded.gallery.contents().vectors[0], dim=0)
+    assert float(near) > 0.9999  # embedded by the weights that are stored
+    assert precision in (place / "README.md").read_text()
+
+
+def test_a_saved_model_without_images_cannot_change_its_precision(bundle, tmp_path, capsys):
+    assert ended(["export", str(bundle), str(tmp_path / "b"), "--precision", "int8"]) == 2
+    assert "name them with --gallery" in capsys.readouterr().err
+    assert ended(["export", str(bundle), str(tmp_path / "b"), "--precision", "int7"]) == 2
+    assert "int8" in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_moved_images_are_asked_for(done, tmp_path, capsys):
+    folder = shutil.copytree(done.folder, tmp_path / "run")
+    values = json.loads((folder / "result.json").read_text())
+    values["spec"]["data"]["source"] = str(tmp_path / "moved")
+    (folder / "result.json").write_text(json.dumps(values))
+    assert ended(["export", str(folder), str(tmp_path / "b")]) == 1
+    assert "say where with --gallery" in capsys.readouterr().err
+    assert ended(["export", str(folder), str(folder), "--gallery", done.spec.data.source]) == 2
+    assert "give a folder of its own" in capsys.readouterr().err
+
+
+def test_onnx_runtime_embeds_as_the_bundle_does(done, tmp_path, capsys):
+    runtime = pytest.importorskip("onnxruntime")
+    place = tmp_path / "b"
+    assert ended(["export", str(done.folder), str(place), "--onnx", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["onnx_difference"]
+    assert 0 <= told <= 1e-4
+    model = similis.load(place, device="cpu")
+    session = runtime.InferenceSession(place / "model.onnx", providers=["CPUExecutionProvider"])
+    for count in (1, 3, 17):
+        images = torch.randn(count, 3, 16, 16)
+        with torch.no_grad():
+            expected = model.embedder(images)
+        (found,) = session.run(["embeddings"], {"images": images.numpy()})
+        assert found.shape == (count, model.dim)
+        assert torch.allclose(torch.from_numpy(found), expected, atol=1e-5)
+
+
+def test_an_onnx_file_that_computes_something_else_is_refused(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    monkeypatch.setattr(onnx_export, "LARGEST", 0.0)
+    with pytest.raises(DataError, match=r"differ from the network's by .*export without --onnx"):
+        export_onnx(model.embedder, torch.randn(3, 3, 16, 16))
+
+
+@pytest.mark.slow
+@pytest.mark.photos
+@pytest.mark.timeout(1800)
+def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
+    """The same embeddings to 1e-4, and the same ten nearest photos in the same order."""
+    runtime = pytest.importorskip("onnxruntime")
+    root = photos("grocery")
+    data = open_data("grocery", root=root)
+    rows = torch.linspace(0, len(data) - 1, 1000).long().tolist()
+    weights = f"{root}/weights/tf_efficientnet_lite0_imagenet.safetensors"
+    model = similis.pretrained("tf_efficientnet_lite0", weights=weights, device="cpu")
+    prepared = [
+        model._encoder.prepare([data.read_bytes(row) for row in rows[i : i + 50]])[1] for i in range(0, 1000, 50)
+    ]
+    made, difference = export_onnx(model.embedder, prepared[0])
+    assert difference <= 1e-4
+    session = runtime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    found = torch.cat(
+        [torch.from_numpy(session.run(None, {"images": part.contiguous().numpy()})[0]) for part in prepared]
+    )
+    expected = model.encode([data.read_bytes(row) for row in rows])
+    largest = float((found - expected).abs().max())
+    print(f"1,000 photos: largest difference of an embedding {largest:.1e}")
+    assert largest <= 1e-4
+    ours, theirs = (similis.search(vectors, vectors, 11) for vectors in (expected, found))
+    ties = (ours.similarity[:, :-1] - ours.similarity[:, 1:]) <= 4 * largest
+    moved = ours.index != theirs.index
+    print(f"{int(moved.any(1).sum())} of 1,000 rankings differ")
+    assert not (moved[:, 1:] & ~ties & ~ties.roll(-1, 1)).any()
