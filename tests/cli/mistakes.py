@@ -153,7 +153,7 @@ MODELS = [
     M("search RUN photo.png --sheet a.xyz", "Format 'xyz'", "pdf", "supported formats"),
     M("serve nowhere", "no folder nowhere", "similis export", "give one"),
     M("serve photos --port 0", "photos is not", "it has no result.json", "`similis train` makes one"),
-    M("serve RUN --port 99999", "'99999' given", "0<=x<=65535", "--port"),
+    M("serve RUN --port 99999", "'99999' given", "less than or equal to 65535", "--port"),
     M("serve RUN --port 0 --host 0.0.0.0", "--host 0.0.0.0", "127.0.0.1", "SIMILIS_KEY"),
     M("serve RUN --port 0 --store photo.png", "photo.png", "not a collection", "--store", 1),
     M("export nowhere b", "no folder nowhere", "the folder of a finished run", "for example runs/"),

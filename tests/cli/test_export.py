@@ -166,7 +166,7 @@ def test_an_onnx_file_that_computes_something_else_is_refused(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.photos
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
     """The same embeddings to 1e-4, and the same ten nearest photos in the same order."""
     runtime = pytest.importorskip("onnxruntime")
@@ -188,8 +188,7 @@ def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
     largest = float((found - expected).abs().max())
     print(f"1,000 photos: largest difference of an embedding {largest:.1e}")
     assert largest <= 1e-4
-    ours, theirs = (similis.search(vectors, vectors, 11) for vectors in (expected, found))
-    ties = (ours.similarity[:, :-1] - ours.similarity[:, 1:]) <= 4 * largest
-    moved = ours.index != theirs.index
-    print(f"{int(moved.any(1).sum())} of 1,000 rankings differ")
-    assert not (moved[:, 1:] & ~ties & ~ties.roll(-1, 1)).any()
+    ours, theirs = (similis.search(vectors, vectors, 10) for vectors in (expected, found))
+    print(f"{int((ours.index != theirs.index).any(1).sum())} of 1,000 rankings differ, by ties alone")
+    chosen = (expected @ expected.T).gather(1, theirs.index)
+    assert torch.allclose(chosen, ours.similarity, atol=2e-6)  # the same photos, but for ties in the last digits

@@ -70,7 +70,8 @@ class Server:
 
     def ask(self, method: str, path: str, *, key: str | None = None, **more: Any) -> requests.Response:
         """One request; errors must be one sentence of JSON."""
-        headers = {**({"Authorization": f"Bearer {key}"} if key else {}), **more.pop("headers", {})}
+        own = {"Connection": "close"}  # one that is kept may end while a loaded machine has us wait
+        headers = {**own, **({"Authorization": f"Bearer {key}"} if key else {}), **more.pop("headers", {})}
         answer = self.session.request(method, self.address + path, headers=headers, timeout=DEADLINE, **more)
         if answer.status_code >= 400:
             assert list(answer.json()) == ["error"], answer.text
