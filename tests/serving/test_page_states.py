@@ -45,6 +45,8 @@ def test_adding_and_forgetting_with_the_key(browser, page_address):
         expect(page.locator("#filter")).to_have_value("")
         page.reload()  # the key is kept for the tab
         expect(page.locator("#key-button")).to_have_text("Lock editing")
+        page.evaluate("location.hash = 'key=another'")  # typed into the address bar of a page that is open
+        expect(page).to_have_url(f"{page_address}/")
 
 
 def test_nothing_is_written_without_the_key(browser, page_address):
