@@ -1,4 +1,4 @@
-"""A saved model of two dozen images."""
+"""A saved model of two dozen images; for the page another one, a server and a browser."""
 
 import shutil
 
@@ -6,6 +6,8 @@ import pytest
 
 from similis.run.bundle import make_thumbnail
 from similis.run.load import load, pretrained
+from tests.serving.browser import browsing, serving, visiting
+from tests.serving.drawn_photos import save_collection
 from tests.serving.running import PHOTOS, Server
 
 
@@ -36,3 +38,27 @@ def server(saved, tmp_path_factory):
     place = shutil.copytree(saved, tmp_path_factory.mktemp("served") / "model")
     with Server(place) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page_folder(tmp_path_factory):
+    return save_collection(tmp_path_factory.mktemp("collection") / "model")
+
+
+@pytest.fixture(scope="module")
+def page_address(page_folder):
+    """A server that all tests share; what they add they take out again."""
+    with serving(page_folder) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser, page_address):
+    with visiting(browser, page_address) as found:
+        yield found
