@@ -183,8 +183,17 @@ def test_results_of_other_numerics_are_noticed_before_anything_is_computed(copy,
 def test_a_plan_that_was_begun_keeps_its_terms(copy):
     changed = values(contestants=["proxy_anchor", "contrastive", "triplet"], repetitions=3)
     changed["terms"]["training"]["epochs"] = 3
-    with pytest.raises(UserError, match="terms of the plan in"):
+    with pytest.raises(UserError, match=r"terms\.training\.epochs of the plan in"):
         run_tournament(plan(**changed), copy.path)
+
+
+def test_batches_that_cannot_be_made_are_refused_before_a_folder_is_bound_to_the_plan(tmp_path):
+    wrong = values()
+    wrong["terms"]["training"]["batch_size"] = 24
+    for call in (lambda: plan_cost(plan(**wrong)), lambda: run_tournament(plan(**wrong), tmp_path / "t")):
+        with pytest.raises(UserError, match=r"set training\.batch_size=20"):
+            call()
+    assert not (tmp_path / "t" / "plan.yaml").exists()
 
 
 def test_two_drivers_are_refused(done):

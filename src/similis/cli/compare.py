@@ -13,6 +13,7 @@ from similis.cli.options import AllowCounts, Device, Root, Settings
 
 if TYPE_CHECKING:
     from similis.study.compare import Comparison
+    from similis.study.plan.schema import Plan
 
 
 WIDEST = 100.0  # points: the intervals of early looks, which hardly ever decide, may say nothing at all
@@ -51,6 +52,7 @@ def compare(
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.screen import console
     from similis.cli.tournament import print_record
+    from similis.cli.train_defaults import fit_comparison
     from similis.cli.train_spec import asked_keys, asked_spec
     from similis.run.machine import Machine
     from similis.study.compare import compare_losses
@@ -64,9 +66,10 @@ def compare(
         "training.sampler": sampler if sampler in ("balanced", "random") else None,
     }  # fmt: skip
     machine = Machine(root=folder / "runs", device=device, data_root=root)
-    spec = asked_spec(source, asked_keys(named, set_ or ()), machine)
+    spec = asked_spec(source, asked_keys(named, set_ or ()), machine, fit_comparison)
     search: dict[str, Any] = {"trials": 0 if fixed else trials, "seed": seed}
     plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
+    print_cost(plan, hours, workers, root)
     found = compare_losses(
         plan, folder / comparison_name(plan), hours=hours, data_root=root, device=device, runs=machine.root,
         executor=Executor(workers, on_finished=print_record), on_look=print_look,
@@ -80,6 +83,23 @@ def compare(
         "sentence": found.sentence, "decided": found.decided, "repetitions": found.repetitions, "verdicts": said,
         "folder": found.folder.path, "files": files,
     }  # fmt: skip
+
+
+def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) -> None:
+    """One line before anything runs: what the fewest repetitions with a verdict take, beside the time given."""
+    from similis.cli.screen import console
+    from similis.run.cost import format_duration
+    from similis.study.compare import LEAST_REPETITIONS
+    from similis.study.plan.cost import plan_cost
+
+    cost = plan_cost(plan.model_copy(update={"repetitions": LEAST_REPETITIONS}), data_root=root)
+    given = "" if hours is None else f"; --hours gives {format_duration(3600 * hours)}"
+    console().print(
+        f"cost  {LEAST_REPETITIONS} repetitions, the fewest with a verdict, take about "
+        f"{format_duration(cost.seconds / workers)} on idle cores{given}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def print_look(found: Comparison) -> None:

@@ -47,8 +47,7 @@ def fit_defaults(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> Ru
         keys: dotted keys of what was asked for.
         machine: its device, cores and memory count, and not what is in use of them.
     """
-    source = open_source(spec, machine)
-    spec = change(spec, {} if "data.validation_share" in keys else {"data.validation_share": fit_share(spec, source)})
+    spec = fit_validation(spec, keys, machine)
     if learns_from_images(spec):
         source = open_source(spec, machine)
         if machine.chosen.type == "cpu" and not {"model.image_size", "training.resolutions"} & keys.keys():
@@ -58,6 +57,18 @@ def fit_defaults(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> Ru
         if machine.chosen.type == "cpu" and "evaluation.batch_size" not in keys:
             spec = change(spec, {"evaluation.batch_size": BATCHES[-1]})  # a larger one is no quicker
     return fit_batch(spec, keys, machine)
+
+
+def fit_comparison(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+    """The specification of ``similis compare``: validation classes that can choose, and a batch that can be made."""
+    return fit_batch(fit_validation(spec, keys, machine), keys, machine)
+
+
+def fit_validation(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+    """The specification with validation classes that can choose, unless their share was asked for."""
+    if "data.validation_share" in keys:
+        return spec
+    return change(spec, {"data.validation_share": fit_share(spec, open_source(spec, machine))})
 
 
 def change(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:

@@ -48,7 +48,7 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
     if broken.any():
         raise DivergedError(
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
-            "ranks of NaN mean nothing: look at the model or the learning rate that made them"
+            "ranks of NaN mean nothing: look at the values of the loss, the learning rate and the model that made them"
         )
     return unit(wide) if similarity == "cosine" else check_dot_range(wide.contiguous())
 

@@ -58,7 +58,8 @@ class Comparison:
         """The verdict for unseen classes, or why there is none."""
         if self.failed:
             which = "; ".join(f"{name} does not clear the floor, {floor}" for name, floor in self.failed.items())
-            return f"No verdict: {which}. Nothing was learned that could be compared: train longer, or on other data."
+            remedy = "train longer, validate on more classes (data.validation_share), or take other data"
+            return f"No verdict: {which}. What lies below a floor shows nothing about losses: {remedy}."
         if self.verdicts:
             return self.verdicts[-1][-1].sentence
         need = LEAST_REPETITIONS * self.seconds / 3600

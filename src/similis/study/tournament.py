@@ -16,6 +16,7 @@ from similis.run.run import run
 from similis.study.executor import Executor
 from similis.study.file_lock import hold_lock
 from similis.study.floors import FloorJob, floor_jobs, measure_floor
+from similis.study.plan.cost import check_runs
 from similis.study.plan.equal_terms import EqualTerms, held_terms
 from similis.study.plan.jobs import (
     FinalJob,
@@ -72,6 +73,8 @@ def run_tournament(
     folder = TournamentFolder(path, data_root, device, runs)
     busy = f"another process runs the tournament in {path}; wait for it or choose another folder"
     with hold_lock(path / "driver.lock", busy=busy):
+        if not (path / "plan.yaml").exists():
+            check_runs(plan, folder.machine)
         write_plan(plan, folder)
         warn_of_other_numerics(folder)
         titles = [each.title for each in participants(plan) if only in (None, each.title)]
@@ -125,13 +128,27 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
             lost = [each for each in value if each not in new[key]] if isinstance(value, list) else value != new[key]
             if lost and not (key == "repetitions" and new[key] > value):
                 raise UserError(
-                    f"{key} of the plan in {folder.path} differs from the one given; a plan that was begun may gain "
-                    "contestants, repetitions and arenas and keeps everything else: choose another folder"
+                    f"{name_difference(key, value, new[key])} of the plan in {folder.path} differs from the one given; "
+                    "a plan that was begun may gain contestants, repetitions and arenas and keeps everything else: "
+                    "choose another folder"
                 )
     folder.path.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
     beside.write_text(plan_text(plan), encoding="utf-8")
     beside.replace(file)
+
+
+def name_difference(key: str, old: Any, new: Any) -> str:
+    """The dotted key of the first value that differs.
+
+    Example:
+        >>> name_difference("terms", {"data": {"source": "a", "fold": 0}}, {"data": {"source": "b", "fold": 0}})
+        'terms.data.source'
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in [name for name in {**old, **new} if old.get(name) != new.get(name)][:1]:
+            return name_difference(f"{key}.{name}", old.get(name), new.get(name))
+    return key
 
 
 def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:

@@ -225,5 +225,5 @@ def test_a_plan_for_vectors_has_a_cost(tmp_path):
     vectors = [[float(row % 8), 1.0, float(row)] for row in range(rows)]
     pq.write_table(pa.table({"vector": vectors, "label": [row % 8 for row in range(rows)]}), place)
     model = {"backbone": "identity", "weights": None, "dim": 2, "options": {"features": 3}}
-    terms = {"data": {"source": str(place)}, "model": model, "training": {"epochs": 2, "batch_size": 20}}
+    terms = {"data": {"source": str(place)}, "model": model, "training": {"epochs": 2, "batch_size": 10}}
     assert plan_cost(parse_plan(values(terms=terms))).image_seconds > 0

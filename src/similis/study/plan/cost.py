@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from similis.run.checks import check_run
 from similis.run.cost import ImageSeconds, format_duration, time_images
 from similis.run.machine import Machine
 from similis.run.parts import Source, open_source
@@ -60,6 +61,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         (12, 4, 4, 120)
     """
     machine = Machine(data_root=data_root)
+    check_runs(plan, machine)
     contestants = participants(plan)
     searches = 1 if plan.search.shared else plan.repetitions
     searched = sum(not each.fixed for each in contestants)
@@ -82,6 +84,13 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         image_seconds=timed.step + timed.reload,
         embed_seconds=timed.embed + timed.reload,
     )
+
+
+def check_runs(plan: Plan, machine: Machine) -> None:
+    """Refuse a plan of which a contestant's runs would be refused, before a folder is made for it."""
+    for each in participants(plan):
+        spec = trial_spec(plan, each, {}, 0)
+        check_run(spec, open_source(spec, machine))
 
 
 def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:
