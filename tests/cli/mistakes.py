@@ -161,8 +161,8 @@ MODELS = [
     M("export RUN b --precision int4", "'int4'", "float16, float32, int8", "did you mean 'int8'"),
     M("export RUN b --gallery nowhere", "'nowhere'", "a known data set", "give a folder of class folders"),
     M("verify nowhere photos", "no folder nowhere", "the folder of a finished run", "for example runs/"),
-    M("verify RUN photos --far 0", "far=0", "between 0.002 (one pair) and 1", "raise it, or give more images"),
-    M("verify RUN photos --far 2", "far=2", "between 0.002 (one pair) and 1", "give more images"),
+    M("verify RUN photos --far 0", "far=0", "between 0.01 (one pair) and 1", "raise it, or give more images"),
+    M("verify RUN photos --far 2", "far=2", "between 0.01 (one pair) and 1", "give more images"),
     M("verify RUN singles", "0 genuine and 28 impostor", "needs both", "two classes, one of them with two images"),
     M("verify RUN pairs.csv", "'none.png'", "paths start at the file", "1 images are not there", 1),
 ]

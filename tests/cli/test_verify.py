@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,16 @@ def test_verify_prints_the_table_keeps_the_threshold_and_draws(done, tmp_path, c
     assert [(record["opened"], record["images"]) for record in openings] == [("test split", 20)]
     assert "EER" in out
     assert "OPIS" in out
+
+
+def test_the_data_of_the_run_are_known_by_their_contents(done, tmp_path, monkeypatch, capsys):
+    """A relative path, or photos that were moved, must not bring training classes into the threshold."""
+    source = Path(done.spec.data.source)
+    shutil.copytree(source, tmp_path / "moved")
+    monkeypatch.chdir(source.parent)
+    for data in ("photos/", str(tmp_path / "moved")):
+        assert ended(["verify", str(done.folder), data, "--far", "0.1"]) == 0
+        assert " 4 classes, " in capsys.readouterr().out
 
 
 def test_other_data_is_used_whole_and_groups_are_kept_apart(done, tmp_path, capsys):

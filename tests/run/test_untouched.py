@@ -68,6 +68,14 @@ def test_the_sentence_follows_from_the_interval(low, high, words):
     assert training_verdict([row(low, high)]).startswith(words)
 
 
+def test_the_sentence_tells_a_change_of_map_at_r_that_recall_does_not_show():
+    saturated = row(-0.0, 0.0)
+    saturated["gain"]["map@r"] = [-0.05, -0.11, -0.01]
+    assert training_verdict([saturated]).endswith("MAP@R is worse: -5.0 points (-11.0 to -1.0).")
+    saturated["gain"]["map@r"] = [-0.05, -0.11, 0.01]
+    assert "MAP@R" not in training_verdict([saturated])
+
+
 def test_the_better_untouched_network_is_the_one_to_beat():
     weak, strong = row(0.01, 0.03, 96, 0.3), row(-0.03, -0.01, 224, 0.6)
     assert best_before([weak, strong]) is strong

@@ -109,7 +109,10 @@ def train(
                     on_line=display.on_line,
                 )
     except KeyboardInterrupt:
-        console().print("\nstopped; the same command goes on from the last checkpoint", markup=False)
+        console().print(
+            "\nstopped; the same command goes on from the last checkpoint, or begins again if there is none yet",
+            markup=False,
+        )
         raise typer.Exit(INTERRUPTED) from None
     report(result)
     if pictures:

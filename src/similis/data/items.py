@@ -56,7 +56,8 @@ def open_item(item: Any) -> Any:
 def read_file(path: Path) -> bytes:
     """The bytes of an image file."""
     if not path.is_file():
-        raise UserError(f"there is no file {path}; give the path of an image")
+        known = f"{path} is a folder; give its images, or similis.open_data for folders of classes"
+        raise UserError(known if path.is_dir() else f"there is no file {path}; give the path of an image")
     try:
         return path.read_bytes()
     except OSError as error:

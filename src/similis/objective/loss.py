@@ -34,6 +34,7 @@ from similis.registry import Family, LossEntry, losses, unknown
 from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
+BUILT_WITH = ("class_ids", "dim", "num_classes")  # what a loss with proxies is given beside its options
 MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner overrides
 
 
@@ -275,7 +276,7 @@ def loss(
     """
     entry = losses.get(name)
     chosen = get_preset(entry, preset)
-    given = dict(chosen.options if chosen else {}) | check_options(entry, options)
+    given = dict(chosen.options if chosen else {}) | check_options(entry, options, BUILT_WITH if entry.learns else ())
     names, ids = resolve_classes(class_ids, num_classes)
     known = names if ids is None else ids
     size = Size(num_classes if known is None else len(known), dim, torch.Generator().manual_seed(seed))

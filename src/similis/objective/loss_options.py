@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -12,8 +13,6 @@ from similis.introspection import keyword_defaults
 from similis.objective.mining import resolve_miner
 from similis.registry import LossEntry, Preset, losses, unknown
 from similis.values import Options, OptionValue, UserError
-
-BUILT_WITH = ("class_ids", "dim", "num_classes")  # arguments of similis.loss that a loss with proxies has
 
 
 def check_settings(name: str, options: Options, *, preset: str | None = None, miner: str | None = None) -> None:
@@ -28,14 +27,12 @@ def check_settings(name: str, options: Options, *, preset: str | None = None, mi
     resolve_miner(entry, miner)
 
 
-def check_options(entry: LossEntry, options: Options) -> dict[str, OptionValue]:
+def check_options(entry: LossEntry, options: Options, beside: Sequence[str] = ()) -> dict[str, OptionValue]:
     """Options as given; raises for one that the loss does not have, and for a value that its type excludes."""
     hints = {key: hint for make in [entry.function, *entry.learns.values()] for key, hint in hints_of(make).items()}
     for key, value in options.items():
         if key not in entry.options:
-            raise UserError(
-                unknown(f"option of {entry.name}", key, {*entry.options, *(BUILT_WITH if entry.learns else ())})
-            )
+            raise UserError(unknown(f"option of {entry.name}", key, {*entry.options, *beside}))
         if key in hints and not fits(value, hints[key]):
             allowed = " or ".join(describe_hint(hints[key]))
             raise UserError(

@@ -31,7 +31,10 @@ def finished(path: Path) -> RunResult:
     if len(inside) == 1:
         return finished(path / inside[0])
     if not path.is_dir():
-        raise UserError(f"there is no folder {path}; give the folder of a finished run, for example runs/photos-1")
+        raise UserError(
+            f"there is no folder {path}; give the folder of a finished run, for example runs/photos-1, "
+            "or make one: similis train photos/"
+        )
     hint = f"it holds the runs {', '.join(inside)}: name one of them" if inside else "`similis train` makes one"
     raise UserError(f"{path} is not the folder of a finished run (it has no result.json); {hint}")
 

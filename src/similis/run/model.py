@@ -80,6 +80,11 @@ class Model:
         self._lock = RLock()
         self._limits: dict[float | None, tuple[int, float]] = {}  # share of strangers -> gallery's version, threshold
 
+    def __repr__(self) -> str:
+        look = self.preprocessing
+        sees = "vectors" if look is None else f"{look.size} pixels"
+        return f"Model({self.name!r}, {self.spec.backbone}, {sees} to {self.dim} dimensions, {len(self.gallery)} items)"
+
     @property
     def dim(self) -> int:
         """D, the length of an embedding."""
@@ -149,7 +154,10 @@ class Model:
 
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
-        self.add(items, labels=str(label))
+        given = items if self._encoder.is_one(items) or isinstance(items, Manifest) else list(items)
+        if isinstance(given, list) and not given:
+            raise UserError(f"no images given for the label {label!r}; give one or more, of different views")
+        self.add(given, labels=str(label))
 
     def forget(self, label: str) -> None:
         """Take all images of a class out of the gallery."""

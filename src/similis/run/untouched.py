@@ -116,8 +116,11 @@ def training_verdict(before: Sequence[Mapping[str, Any]]) -> str:
         return f"Whether training helped over {name} cannot be said: the test images have a single class."
     value, low, high = (100 * part for part in row["gain"]["recall@1"])
     span = f"R@1 {value:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
+    found, least, most = (100 * part for part in row["gain"].get("map@r", (0.0, 0.0, 0.0)))
+    word = "better" if least > 0 else "worse" if most < 0 else ""
+    beside = f" MAP@R is {word}: {found:+.1f} points ({least:+.1f} to {most:+.1f})." if word else ""
     if low > 0:
-        return f"Training helped: {span} over {name}."
+        return f"Training helped: {span} over {name}.{beside}"
     if high < 0:
-        return f"Training hurt: {span} against {name}; use similis.pretrained, or train with a smaller lr."
-    return f"No significant difference: {span} against {name}."
+        return f"Training hurt: {span} against {name}; use similis.pretrained, or train with a smaller lr.{beside}"
+    return f"No significant difference: {span} against {name}.{beside}"

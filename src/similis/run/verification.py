@@ -135,7 +135,7 @@ def open_photos(source: str, result: RunResult, machine: Machine) -> Photos:
             return pair_photos(path, rows)
     data = result.spec.data
     manifest = open_data(source, root=machine.data_root, allow_counts=True)
-    if source == data.source:
+    if source == data.source or manifest.fingerprint() == result.facts.get("data"):  # moved, or by another path
         split = split_data(manifest, protocol="default", seed=data.split_seed, test_share=data.test_share)
         if not len(split.test):
             raise UserError(f"{result.folder} has trained on every class of {source}; verify it on other photos")

@@ -138,7 +138,8 @@ def create_network(setting: Setting, drop_path: float) -> Any:
                 raise
             raise DataError(
                 f"timm could not give the weights of {setting.name} ({error}); "
-                "fetch them elsewhere and give the file: weights=PATH, or start without: weights=None"
+                "fetch them elsewhere and give the file: weights=PATH (--weights PATH), "
+                "or start without: weights=None (--weights none)"
             ) from error
 
 
