@@ -107,6 +107,14 @@ def test_every_verb_is_documented_and_takes_keywords_only(place):
     assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
 
 
+def test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns(tmp_path, monkeypatch, capsys):
+    (tmp_path / "table.csv").write_text("a,b,kind\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(30)))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("similis.sklearn.MetricLearner.fit", lambda *_: pytest.fail("it learned first"))
+    assert ended(["metric", str(tmp_path / "table.csv"), "--label", "kind", "-o", str(tmp_path / "out")]) == 1
+    assert "similis[plots]" in capsys.readouterr().err
+
+
 def test_losses_lists_every_loss_by_family(capsys):
     assert ended(["losses"]) == 0
     out = capsys.readouterr().out
