@@ -125,6 +125,37 @@ def test_losses_lists_every_loss_by_family(capsys):
     assert row.split() == ["proxy_anchor", "proxy", "cosine", "unit", "proxies", "2020"]
 
 
+def test_tables_fit_the_width_that_columns_names(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert ended(["losses"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_show_says_what_none_means_and_whether_a_loss_mines(capsys):
+    assert ended(["losses", "show", "triplet"]) == 0
+    out = capsys.readouterr().out
+    assert "margin: None for 0.1 (cosine, euclid) or 0.2 (euclid2)" in out
+    assert "uses all triplets unless you name a miner" in out
+    assert ended(["losses", "show", "multi_similarity"]) == 0
+    assert "mines by itself (mined=True)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", ["train photos --loss", "compare photos --loss", "compare photos --against", "losses show"]
+)
+def test_a_shell_completes_the_names_of_losses(words):
+    asked = {
+        "_SIMILIS_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"similis {words} proxy_a",
+        "COMP_CWORD": str(len(words.split()) + 1),
+    }
+    code = "from similis.cli import main; main([])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["proxy_anchor"], done
+
+
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
 def test_show_tells_everything_the_registry_knows(entry, capsys):
     assert ended(["losses", "show", entry.name]) == 0
