@@ -89,7 +89,9 @@ MODELS = [
     M("similis.load(run).search('photo.png')", "the gallery is empty", "model.add(images)", "add images first"),
     M("similis.train('none.yaml')", "none.yaml", "file", "similis spec example"),
     M("similis.read_spec('none.yaml')", "none.yaml", "file", "similis spec example"),
-    M("similis.train({'data': {}})", "data.source is missing", "data.source", "is missing"),
+    M("similis.train({'data': {}})", "data.source is missing", "data.source", "similis spec example"),
+    M("similis.RunSpec()", "data is missing", "data", "similis spec example"),
+    M("similis.RunSpec(data={'source': 'photos'}, sead=1)", "'sead'", "known: data", "did you mean 'seed'?"),
     M("similis.tournament('none.yaml', 'x')", "none.yaml", "file", "see the page on tournaments"),
 ]
 CALLS = [*LOSSES, *MODELS]

@@ -107,6 +107,14 @@ def test_every_verb_is_documented_and_takes_keywords_only(place):
     assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
 
 
+def test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns(tmp_path, monkeypatch, capsys):
+    (tmp_path / "table.csv").write_text("a,b,kind\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(30)))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("similis.sklearn.MetricLearner.fit", lambda *_: pytest.fail("it learned first"))
+    assert ended(["metric", str(tmp_path / "table.csv"), "--label", "kind", "-o", str(tmp_path / "out")]) == 1
+    assert "similis[plots]" in capsys.readouterr().err
+
+
 def test_losses_lists_every_loss_by_family(capsys):
     assert ended(["losses"]) == 0
     out = capsys.readouterr().out
@@ -115,6 +123,37 @@ def test_losses_lists_every_loss_by_family(capsys):
     assert families == [f for f in ("pair", "triplet", "proxy", "classification") if any(e.family == f for e in losses)]
     row = next(line for line in out.splitlines() if " proxy_anchor " in line)
     assert row.split() == ["proxy_anchor", "proxy", "cosine", "unit", "proxies", "2020"]
+
+
+def test_tables_fit_the_width_that_columns_names(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert ended(["losses"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_show_says_what_none_means_and_whether_a_loss_mines(capsys):
+    assert ended(["losses", "show", "triplet"]) == 0
+    out = capsys.readouterr().out
+    assert "margin: None for 0.1 (cosine, euclid) or 0.2 (euclid2)" in out
+    assert "uses all triplets unless you name a miner" in out
+    assert ended(["losses", "show", "multi_similarity"]) == 0
+    assert "mines by itself (mined=True)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", ["train photos --loss", "compare photos --loss", "compare photos --against", "losses show"]
+)
+def test_a_shell_completes_the_names_of_losses(words):
+    asked = {
+        "_SIMILIS_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"similis {words} proxy_a",
+        "COMP_CWORD": str(len(words.split()) + 1),
+    }
+    code = "from similis.cli import main; main([])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["proxy_anchor"], done
 
 
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)

@@ -56,6 +56,22 @@ def test_both_give_the_same(theirs, ours):
         torch.testing.assert_close(learned.grad.reshape(gradient.shape), gradient, rtol=1e-6, atol=1e-7)
 
 
+def test_a_memory_gives_the_same_values_until_it_is_full():
+    from similis.objective.wrappers.memory import WithMemory
+
+    ((theirs, ours),) = re.findall(r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(WithMemory\(.+?)` \|$", PAGE, re.M)
+    theirs, ours = theirs.replace("1024", "72"), ours.replace("1024", "72")  # full after three batches of 24
+    peer, criterion = peer_of(theirs)[0], eval(ours, {"similis": similis, "WithMemory": WithMemory, "D": D}).double()
+    torch.manual_seed(0)
+    found = []
+    for _ in range(4):
+        x, labels = torch.randn(24, D, dtype=torch.float64), torch.arange(24) % C
+        found.append((criterion(x, labels), peer(x, labels)))
+    for one, other in found[:3]:
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+    assert not torch.isclose(*found[3])  # theirs has overwritten a batch
+
+
 def test_the_page_names_every_loss_of_the_peer():
     from pytorch_metric_learning import losses
 

@@ -6,6 +6,8 @@ import tomllib
 import pytest
 
 from similis import __version__
+from tests.cli.test_main import ended
+from tests.data.pictures import picture, write
 from tests.docs.blocks import ROOT, pages
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -63,3 +65,17 @@ def test_pages_name_extras_that_exist():
     }
     assert named
     assert named <= set(EXTRAS)
+
+
+@pytest.mark.parametrize(("classes", "each", "code"), [(4, 2, 0), (3, 4, 1), (4, 1, 1)])
+@pytest.mark.parametrize("source", ["few", "few.csv"])
+def test_the_fewest_photos_that_the_tutorial_names_are_accepted(source, classes, each, code, tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "tutorials" / "photos-to-search.md").read_text(encoding="utf-8")
+    assert "accepts four classes with two photos each" in page
+    files = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(classes) for n in range(each)}
+    write(tmp_path / "few", files)
+    rows = [f"few/{file},{file.partition('/')[0]}" for file in files]
+    (tmp_path / "few.csv").write_text("\n".join([re.search(r"^path,label$", page, re.M)[0], *rows]))
+    monkeypatch.chdir(tmp_path)
+    small = "--backbone small_conv --size 16 --dim 8 --epochs 1 --no-pictures"
+    assert ended(["train", source, *small.split()]) == code

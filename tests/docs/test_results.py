@@ -56,6 +56,47 @@ def test_the_page_of_fine_tuning_shows_its_records():
     assert all(row["gain recall@1 224"][0] < 0 for row in heads.values())  # "has the higher mean on both"
 
 
+def interval(values: list[float], sign: str = "") -> str:
+    value, low, high = (f"{100 * each:{sign}.1f}" for each in values)
+    return f"{value} ({low} to {high})" if any(values) else ""
+
+
+def test_the_page_of_fine_tuning_shows_the_untouched_networks_and_two_views():
+    page = page_lines("fine-tuning.md")
+    for name, row in figures("untouched.json").items():
+        data, network = name.split()
+        cells = interval(row["recall@1"]), interval(row["gain recall@1"], "+"), interval(row["map@r"])
+        assert f"| {data} | {network} | {row['pixels']} | {' | '.join(cells)} |" in page
+    for name, row in figures("two-views.json").items():
+        cells = interval(row["recall@1"]), interval(row["gain recall@1"], "+"), interval(row["map@r"])
+        seeds = ", ".join(f"{100 * each:.1f}" for each in row["recall@1 of each seed"])
+        assert f"| {name} | {' | '.join(cells)} | {seeds} |" in page
+
+
+def test_the_page_of_verification_shows_its_record():
+    page, found = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8"), figures("verification.json")
+    names = {"cars196": "CARS", "cub200_2011": "CUB", "grocery": "Grocery"}
+    for key, name in names.items():
+        shares = [
+            [found[key][f"{what}{end}"] for end in ("", " low", " high")] for what in ("tar@0.01", "tar@0.001", "eer")
+        ]
+        cells = " | ".join(interval(each).replace(" (", " % (") for each in shares)
+        assert f"| {cells} | {found[key]['opis']:.3f} | {found[key]['threshold']:.3f} |" in page, name
+    for key in ("cars196", "cub200_2011"):
+        row = found[f"{key} promise"]
+        far = {
+            name: [row[f"{name}{what}"] for what in ("far", "low", "high")]
+            for name in ("", *(f"{n} " for n in names))
+            if f"{name}far" in row
+        }
+        said = {name: "{:.3f} ({:.3f} to {:.3f})".format(*each) for name, each in far.items()}
+        others = ", ".join(f"{names[name.strip()]} {text}" for name, text in said.items() if name)
+        held = f"{row['held']} of {row['divisions']} divisions, mean FAR {row['mean far']:.3f}"
+        assert f"(threshold {row['threshold']:.3f}) | {said['']} | {held} | {others} |" in page, key
+    assert "17 of 20" in page
+    assert sum(found[f"{key} promise"]["held"] for key in ("cars196", "cub200_2011")) == 17
+
+
 def test_every_withdrawn_record_is_named_on_its_page():
     page = (RESULTS / "withdrawn" / "index.md").read_text(encoding="utf-8")
     files = sorted(path.name for path in (RESULTS / "withdrawn").glob("*.parquet"))

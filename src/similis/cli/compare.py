@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, Root, Settings
+from similis.cli.options import AllowCounts, Device, Root, Settings, complete_loss
 
 if TYPE_CHECKING:
     from similis.study.compare import Comparison
     from similis.study.plan.schema import Plan
 
 
+CONTESTANT = "NAME, or FILE.py:NAME, with options as NAME:option=value,option=value."
 WIDEST = 100.0  # points: the intervals of early looks, which hardly ever decide, may say nothing at all
 
 
 def compare(
     *,
     source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
-    loss: Annotated[str, typer.Option(help="NAME, or FILE.py:NAME, with options as NAME:option=value,option=value.")],
-    against: Annotated[str, typer.Option(help="The baseline, written likewise.")],
+    loss: Annotated[str, typer.Option(help=CONTESTANT, autocompletion=complete_loss)],
+    against: Annotated[str, typer.Option(help="The baseline, written likewise.", autocompletion=complete_loss)],
     hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]", min=0)] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Search nothing: compare presets with the options given.")

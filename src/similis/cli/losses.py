@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Result
+from similis.cli.options import complete_loss
 
 if TYPE_CHECKING:
     from similis.registry import LossEntry, Preset, Range
@@ -27,7 +28,7 @@ SAMPLING = {
     "unbiased": "classes may be sampled; the mean over draws is the loss",
     "biased": "classes may be sampled; the mean over draws is below the loss",
 }
-Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.")]
+Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.", autocompletion=complete_loss)]
 
 
 def losses(*, context: typer.Context) -> Result | None:
@@ -95,11 +96,11 @@ def facts(entry: LossEntry) -> dict[str, str]:
             entry.input, "raw or unit vectors"
         ),
         "forms": "; ".join(f"{form} ({options(chosen) or 'defaults'})" for form, chosen in entry.forms.items()),
-        "defaults": options(entry.options) or "no options",
+        "defaults": "; ".join(filter(None, (options(entry.options), *meaning_of_none(entry)))) or "no options",
         "presets": "; ".join(preset(key, value) for key, value in entry.presets.items()) or "none",
         "pair weight": entry.weight,
         "needs": ", ".join(needs(entry)) or "nothing beside labels",
-        "miner": f"takes {entry.accepts} of a miner" if entry.accepts else "takes no mined tuples",
+        "miner": describe_mining(entry),
         "sampler": f"{entry.sampler} batches",
         "learns": describe_learned(entry),
         "relation": RELATIONS[entry.relation],
@@ -116,6 +117,22 @@ def formula(entry: LossEntry) -> str:
     from similis.figures.formula import description_of, formula_of
 
     return formula_of(entry.function) or description_of(entry.function)
+
+
+def meaning_of_none(entry: LossEntry) -> list[str]:
+    """What None stands for, as the docstring says it, for each option that is None unless given."""
+    unset = "|".join(key for key, value in entry.options.items() if value is None)
+    said = re.findall(rf"^ +({unset}): .*?(None for .+?)\.?$", entry.function.__doc__ or "", re.MULTILINE)
+    return [f"{key}: {meaning}" for key, meaning in said]
+
+
+def describe_mining(entry: LossEntry) -> str:
+    """Whether the loss chooses tuples by itself, and what it takes of a miner."""
+    if not entry.accepts:
+        return "takes no mined tuples"
+    alone = f"uses all {entry.accepts} unless you name a miner"
+    own = "mines by itself (mined=True)" if entry.options.get("mined") else alone
+    return f"{own}; takes {entry.accepts} of a miner: similis miners"
 
 
 def describe_learned(entry: LossEntry) -> str:

@@ -29,7 +29,9 @@ def metric(
     from similis.data.readers.tables import read_columns
     from similis.sklearn import MetricLearner
     from similis.sklearn.report import accuracies, parse_table
+    from similis.values import import_extra
 
+    import_extra("matplotlib")  # of the report: missed now, not after the learning
     rows = parse_table(read_columns(table), label)
     learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
     found = accuracies(rows, learner, seed)

@@ -6,6 +6,14 @@ from typing import Annotated
 
 import typer
 
+
+def complete_loss(incomplete: str) -> list[str]:
+    """The losses whose names begin with what is typed, for the completion of a shell."""
+    from similis.registry import losses
+
+    return [entry.name for entry in losses if entry.name.startswith(incomplete)]
+
+
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key.path=value, in YAML; may be given often.", metavar="KEY=VALUE")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -13,10 +14,11 @@ PIPE_WIDTH = 200
 
 
 def console() -> Console:
-    """A console of the terminal's width, or wide enough for every table when output goes to a file."""
+    """A console of the terminal's width or COLUMNS, or wide enough for every table when output goes to a file."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if fits else PIPE_WIDTH, highlight=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

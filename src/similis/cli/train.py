@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import INTERRUPTED, Result
-from similis.cli.options import AllowCounts, Device, Root, Settings
+from similis.cli.options import AllowCounts, Device, Root, Settings, complete_loss
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def train(
     source: Annotated[
         str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a known name, or run.yaml.")
     ],
-    loss: Annotated[str | None, typer.Option(help="A loss; the verb `losses` lists them. [proxy_anchor]")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="A loss; the verb `losses` lists them. [proxy_anchor]", autocompletion=complete_loss),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the images; 0 only evaluates. [10]")] = None,
     size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own, or what fits]")] = None,
     dim: Annotated[int | None, typer.Option(help="Embedding size. [512]")] = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -111,6 +111,14 @@ class RunSpec(Part):
     evaluation: EvaluationSpec = EvaluationSpec()
     seed: int = 0
 
+    if not TYPE_CHECKING:  # editors see the fields
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise UserError("; ".join(explain_validation(item) for item in error.errors())) from None
+
     @model_validator(mode="after")
     def sizes_within(self) -> RunSpec:
         """Leading sizes are part of the embedding."""
@@ -149,10 +157,7 @@ class RunSpec(Part):
 
 def parse_spec(values: Mapping[str, Any]) -> RunSpec:
     """A specification from plain values; a wrong key is answered with the nearest right one."""
-    try:
-        return RunSpec.model_validate(values)
-    except ValidationError as error:
-        raise UserError("; ".join(explain_validation(item) for item in error.errors())) from None
+    return RunSpec(**values)
 
 
 def explain_validation(item: Mapping[str, Any]) -> str:
@@ -163,7 +168,7 @@ def explain_validation(item: Mapping[str, Any]) -> str:
         beside = [key for key in fields if key.split(".")[:-1] == place[:-1]]
         return unknown("key", name, beside, elsewhere=fields)
     if item["type"] == "missing":
-        return f"{name} is missing"
+        return f"{name} is missing" + ("; `similis spec example` prints one" if name in fields else "")
     if item["type"] == "value_error":
         return f"{item['ctx']['error']}"
     words = f" ({fields[name]})" if fields.get(name) else ""
