@@ -81,9 +81,7 @@ class Model:
         self._limits: dict[float | None, tuple[int, float]] = {}  # share of strangers -> gallery's version, threshold
 
     def __repr__(self) -> str:
-        look = self.preprocessing
-        sees = "vectors" if look is None else f"{look.size} pixels"
-        return f"Model({self.name!r}, {self.spec.backbone}, {sees} to {self.dim} dimensions, {len(self.gallery)} items)"
+        return f"Model({self.name!r}, {self.spec.backbone}, {self.dim} dimensions, {len(self.gallery)} items)"
 
     @property
     def dim(self) -> int:
