@@ -44,3 +44,4 @@ def pytest_collection_modifyitems(items):
 def cache_folder(tmp_path_factory):
     """Hashes of images go to a folder of this session; processes that tests start inherit it."""
     os.environ[VARIABLE] = str(tmp_path_factory.mktemp("cache"))
+    os.environ.pop("COLUMNS", None)  # parallel tests run with COLUMNS=80, which tables would keep to

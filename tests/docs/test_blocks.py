@@ -102,6 +102,7 @@ def test_blocks_are_found_and_marked_ones_left_out():
     assert commands(found[1]) == [["y", "z"]]
 
 
+@pytest.mark.photos
 @pytest.mark.skipif(not os.environ.get("SIMILIS_DATA"), reason="real photos and weights are not here (SIMILIS_DATA)")
 def test_the_readme_uses_a_model_on_real_photos(tmp_path):
     """The lines of README about the model object, on some photos of groceries and a real network."""

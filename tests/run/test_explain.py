@@ -60,6 +60,7 @@ def test_the_picture_is_lit_at_the_largest_part_and_dark_elsewhere():
     assert shown[-2:, -2:].max() < 100
 
 
+@pytest.mark.photos
 @pytest.mark.skipif(not WEIGHTS.exists(), reason="real photos and weights are not here (SIMILIS_DATA)")
 def test_hiding_the_named_region_costs_more_similarity_than_hiding_another_of_its_size_and_shape(tmp_path):
     model = similis.pretrained("tf_efficientnet_lite0", weights=WEIGHTS, size=160, device="cpu")

@@ -90,8 +90,8 @@ def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) 
     """One line before anything runs: what the fewest repetitions with a verdict take, beside the time given."""
     from similis.cli.screen import console
     from similis.run.cost import format_duration
-    from similis.study.compare import LEAST_REPETITIONS
     from similis.study.plan.cost import plan_cost
+    from similis.study.statistics.variance_components import LEAST_REPETITIONS
 
     cost = plan_cost(plan.model_copy(update={"repetitions": LEAST_REPETITIONS}), data_root=root)
     given = "" if hours is None else f"; --hours gives {format_duration(3600 * hours)}"
