@@ -100,6 +100,28 @@ assert near[0, 1] > near[0, 2]
 run("losses draw triplet -o forces.png")
 assert Path("forces.png").stat().st_size > 1000
 """,
+    "onnx": """
+from similis.model.embedder import build_embedder
+from similis.model.onnx_export import export_onnx
+assert export_onnx(build_embedder(backbone="small_conv", dim=8).eval(), torch.randn(2, 3, 16, 16))[1] < 1e-4
+""",
+    "serve": """
+import socket, subprocess, sys, time, urllib.request
+similis.pretrained("small_conv", weights=None, size=16).save("model")
+with socket.create_server(("127.0.0.1", 0)) as free:
+    port = free.getsockname()[1]
+start = f"from similis.cli import main; main(['serve', 'model', '--port', '{port}'])"
+server, until = subprocess.Popen([sys.executable, "-c", start]), time.monotonic() + 120
+while True:
+    try:
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/ready").status == 200
+        break
+    except OSError:
+        assert server.poll() is None and time.monotonic() < until
+        time.sleep(0.2)
+server.terminate()
+server.wait(60)
+""",
     "tracking": """
 from similis.training.events import Events
 with Events(Path("events")) as events:
@@ -116,9 +138,11 @@ LACKS = {
     "sklearn": 'importlib.import_module("similis.sklearn").MetricLearner',
     "cluster": 'importlib.import_module("similis.engine.ray").connect()',
     "text": 'importlib.import_module("similis.model.text").sentence_encoder("no")',
+    "onnx": 'importlib.import_module("similis.model.onnx_export").export_onnx(None, torch.zeros(1))',
+    "serve": 'importlib.import_module("similis.cli.serve").serve(bundle=Path("no"))',
     "plots": 'importlib.import_module("similis.figures.force_plot").save_forces("triplet", "no.png")',
 }
-BRINGS = {"text": {"sklearn"}, "study": {"plots"}}  # another extra that comes along
+BRINGS = {"text": {"sklearn"}, "study": {"plots"}, "serve": {"plots"}}  # another extra that comes along
 
 
 def pip(venv: Path, *words: str) -> None:
