@@ -29,9 +29,9 @@ def narrow(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:
     """Tensors as they are stored; only matrices and filters are narrowed, for the rest is small.
 
     Example:
-        >>> small = narrow({"w": torch.tensor([[1.0, -0.5]])}, "int8")
+        >>> small = narrow({"w": torch.tensor([[1.0, -0.25]])}, "int8")
         >>> small["w"].tolist(), widen_all(small)["w"].dtype
-        ([[127, -64]], torch.float32)
+        ([[127, -32]], torch.float32)
     """
     check_precision(precision)
     found = dict(tensors)
