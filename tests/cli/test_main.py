@@ -140,22 +140,6 @@ def test_show_says_what_none_means_and_whether_a_loss_mines(capsys):
     assert "mines by itself (mined=True)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words", ["train photos --loss", "compare photos --loss", "compare photos --against", "losses show"]
-)
-def test_a_shell_completes_the_names_of_losses(words):
-    asked = {
-        "_SIMILIS_COMPLETE": "complete_bash",
-        "COMP_WORDS": f"similis {words} proxy_a",
-        "COMP_CWORD": str(len(words.split()) + 1),
-    }
-    code = "from similis.cli import main; main([])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.split() == ["proxy_anchor"], done
-
-
 @pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
 def test_show_tells_everything_the_registry_knows(entry, capsys):
     assert ended(["losses", "show", entry.name]) == 0
