@@ -153,3 +153,15 @@ def test_a_full_queue_is_waited_for(browser, page_address):
         page.unroute("**/v1/search")
         with answered(page):
             notice(page).get_by_role("button", name="Try again").click()
+
+
+def test_a_photo_that_comes_before_the_model_is_searched(browser, page_address):
+    with visiting(browser, page_address) as page:
+        held = {}
+        page.route("**/v1/model", lambda route: held.update(model=route))
+        page.goto(page_address)
+        with answered(page):
+            page.set_input_files("#file", photo("tomato"))
+            page.wait_for_function("() => !document.getElementById('file').files.length")  # the page has taken it
+            held["model"].continue_()
+        assert labels(page)[:EACH] == ["tomato"] * EACH
