@@ -8,11 +8,11 @@ import pytest
 
 from similis.cli.tournament import print_record
 from similis.study.executor import Executor
-from similis.study.file_lock import hold_lock
 from similis.study.plan.cost import plan_cost
 from similis.study.report.page import write_report
 from similis.study.tournament import add_contestants, add_results, run_tournament
 from similis.study.tournament_folder import TournamentFolder
+from similis.training.file_lock import hold_lock
 from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost
 

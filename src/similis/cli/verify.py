@@ -26,9 +26,10 @@ def verify(
 ) -> Result:
     """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
     from similis.cli.screen import console, show_table
+    from similis.run.bundle_files import THRESHOLD
     from similis.run.finished import finished
     from similis.run.machine import Machine
-    from similis.run.verification import FILE, curves_of, verify_run
+    from similis.run.verification import curves_of, verify_run
 
     result = finished(run)
     threshold, found = verify_run(result, data, far, Machine(device=device, workers=workers, data_root=root))
@@ -46,7 +47,7 @@ def verify(
     ]
     counted = f"{len(found.classes)} classes, {found.genuine:,} genuine and {found.impostors:,} impostor pairs"
     show_table(f"{threshold.data}: {counted}", ("measure", "value", "95 % interval", "threshold"), rows)
-    kept = result.folder / FILE
+    kept = result.folder / THRESHOLD
     say = console().print
     say(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}", markup=False, soft_wrap=True)
     if output is not None:

@@ -26,6 +26,7 @@ from similis.run.bundle_files import (
     GALLERY,
     ONNX,
     RATES,
+    THRESHOLD,
     THUMBNAILS,
     WEIGHTS,
     check_files,
@@ -39,7 +40,6 @@ from similis.run.bundle_files import (
 from similis.run.finished import read_network
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
-from similis.run.verification import FILE as THRESHOLD
 from similis.run.verification import Threshold, write_threshold
 from similis.training.files import damage_error, replace_file
 from similis.training.folder import RunFolder

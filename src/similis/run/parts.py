@@ -60,8 +60,18 @@ class Parts:
 
 def open_source(spec: RunSpec, machine: Machine) -> Source:
     """Open the data and divide its classes."""
+    return divide_data(open_manifest(spec, machine), spec)
+
+
+def open_manifest(spec: RunSpec, machine: Machine) -> Manifest:
+    """Open the data of a run."""
     data = spec.data
-    manifest = open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts, verify=machine.verify)
+    return open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts, verify=machine.verify)
+
+
+def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
+    """Divide the classes of opened data as a run does."""
+    data = spec.data
     split = split_data(
         manifest,
         protocol=data.protocol,

@@ -17,6 +17,7 @@ from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.figures.verification_plot import VerificationCurves
 from similis.retrieval.verification import Verification, verify
+from similis.run.bundle_files import THRESHOLD
 from similis.run.encoding import Encoder
 from similis.run.finished import trained_model
 from similis.run.machine import Machine
@@ -25,7 +26,6 @@ from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.values import DataError, Embedded, Pairs, UserError
 
-FILE = "threshold.json"
 PAIR_COLUMNS = 3
 
 
@@ -208,20 +208,20 @@ def linked(links: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 def write_threshold(folder: Path, threshold: Threshold) -> None:
     """Keep a threshold with a run; a later one replaces it."""
-    RunFolder(folder).write(FILE, asdict(threshold))
+    RunFolder(folder).write(THRESHOLD, asdict(threshold))
 
 
 def read_threshold(folder: Path) -> Threshold | None:
     """The threshold that was chosen for a run or a saved model; None if there is none."""
-    values = RunFolder(folder).read(FILE)
+    values = RunFolder(folder).read(THRESHOLD)
     if values is None:
         return None
     try:
         found = TypeAdapter(Threshold).validate_python(values)
     except ValidationError as error:
-        raise damage_error(folder / FILE, f"not a threshold of this version: {error}") from error
+        raise damage_error(folder / THRESHOLD, f"not a threshold of this version: {error}") from error
     if not math.isfinite(found.value):
-        raise damage_error(folder / FILE, f"its value is {found.value}")
+        raise damage_error(folder / THRESHOLD, f"its value is {found.value}")
     return found
 
 

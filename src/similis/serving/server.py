@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from similis.run.bundle_files import STORE
 from similis.serving.app import answer_directly, build_app
 from similis.serving.changes import hash_key
 from similis.serving.collection import Collection
@@ -27,7 +28,6 @@ from similis.values import UserError
 
 logger = logging.getLogger(__name__)
 KEY = "SIMILIS_KEY"
-STORE = "collection.sqlite"
 HEAD = 2**16  # bytes of a request before its body
 PATIENCE = 10.0  # seconds for them
 

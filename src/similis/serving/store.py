@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
@@ -18,7 +16,8 @@ import torch
 from torch import Tensor
 
 from similis.retrieval.gallery import Entry
-from similis.values import DataError, SimilisError, UserError
+from similis.training.file_lock import hold_lock
+from similis.values import DataError, SimilisError
 
 FORMAT = "similis-collection-1"
 TABLES = """
@@ -67,7 +66,7 @@ class Store:
         self.path = path
         self.refusal = "the server was started with --read-only" if read_only else ""
         self._lock, self._reading = RLock(), RLock()
-        self._held: int | None = None
+        self._held = ExitStack()
         self._connections: list[sqlite3.Connection] = []
         try:
             if read_only or not self._open_written():
@@ -105,14 +104,8 @@ class Store:
         return code & 0xFF == sqlite3.SQLITE_FULL or shutil.disk_usage(self.path.parent).free < ROOM
 
     def _hold_lock(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._held = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{self.path} is used by another server; stop that one, or give another file with --store"
-            ) from None
+        busy = f"{self.path} is used by another server; stop that one, or give another file with --store"
+        self._held.enter_context(hold_lock(Path(f"{self.path}.lock"), busy=busy))
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         made = sqlite3.connect(
@@ -213,9 +206,7 @@ class Store:
         for each in reversed(self._connections):
             with suppress(sqlite3.Error):
                 each.close()
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        self._held.close()
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from similis.study.file_lock import drop_partial_line, hold_lock
+from similis.training.file_lock import drop_partial_line, hold_lock
 from similis.values import DataError
 
 

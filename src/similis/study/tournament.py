@@ -14,7 +14,6 @@ from similis.registry import losses
 from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.executor import Executor
-from similis.study.file_lock import hold_lock
 from similis.study.floors import FloorJob, floor_jobs, measure_floor
 from similis.study.plan.cost import check_runs
 from similis.study.plan.equal_terms import EqualTerms, held_terms
@@ -32,6 +31,7 @@ from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, check_sources, result_record
 from similis.study.search.contestant_search import search_contestant
 from similis.study.tournament_folder import TournamentFolder
+from similis.training.file_lock import hold_lock
 from similis.values import DivergedError, UserError
 
 logger = logging.getLogger(__name__)

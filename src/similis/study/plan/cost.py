@@ -11,7 +11,7 @@ import torch
 from similis.run.checks import check_run
 from similis.run.cost import ImageSeconds, format_duration, time_images
 from similis.run.machine import Machine
-from similis.run.parts import Source, open_source
+from similis.run.parts import Source, divide_data, open_manifest, open_source
 from similis.run.spec import RunSpec
 from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
@@ -88,9 +88,10 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
 
 def check_runs(plan: Plan, machine: Machine) -> None:
     """Refuse a plan of which a contestant's runs would be refused, before a folder is made for it."""
-    for each in participants(plan):
-        spec = trial_spec(plan, each, {}, 0)
-        check_run(spec, open_source(spec, machine))
+    specs = [trial_spec(plan, each, {}, 0) for each in participants(plan)]
+    manifest = open_manifest(specs[0], machine)  # contestants have the same data, each with its own validation classes
+    for spec in specs:
+        check_run(spec, divide_data(manifest, spec))
 
 
 def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-from similis.study.file_lock import KernelLock, drop_partial_line
+from similis.training.file_lock import KernelLock, drop_partial_line
 from similis.values import UserError
 
 
