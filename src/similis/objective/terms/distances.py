@@ -28,7 +28,6 @@ ROUNDING_UNITS = 8.0
 TF32_NOISE = 2.0**-10  # where factors of a product keep 10 bits: a bound, not a few units
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def allows_tf32() -> bool:
     """Whether an accelerator may round the factors of float32 products, as this program has set it."""
     matmul = torch.backends.cuda.matmul
@@ -40,9 +39,14 @@ def allows_tf32() -> bool:
 
 def rounding_noise(values: Tensor) -> float:
     """Below this part of the squared norms, a squared distance made of these products is rounding."""
-    if not values.is_cpu and values.dtype == torch.float32 and allows_tf32():
-        return TF32_NOISE
-    return ROUNDING_UNITS * torch.finfo(values.dtype).eps
+    exact = ROUNDING_UNITS * torch.finfo(values.dtype).eps
+    if values.is_cpu or values.dtype != torch.float32:
+        return exact
+    if torch.compiler.is_compiling():
+        from similis.objective.terms.untraced import constant  # imports the compiler
+
+        return TF32_NOISE if constant(allows_tf32) else exact
+    return TF32_NOISE if allows_tf32() else exact
 
 
 def products(rows: Tensor, columns: Tensor) -> Tensor:

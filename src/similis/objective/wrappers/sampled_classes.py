@@ -86,9 +86,15 @@ class SampledClasses(nn.Module):
         self.sparse = sparse
         self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """The loss of a batch over a new sample of the classes."""
+        if torch.compiler.is_compiling():
+            from similis.objective.terms.untraced import eagerly  # imports the compiler
+
+            return eagerly(self._forward, embeddings, labels)  # type: ignore[no-any-return]
+        return self._forward(embeddings, labels)
+
+    def _forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         labels = self.loss.encode(labels)
         classes, communicator = self.loss.classes, current_context().communicator
         if classes is not None and communicator is None:
