@@ -1,5 +1,6 @@
 """One stage: every parameter is trained at its rate, batches are a pure function, patience counts epochs."""
 
+import math
 from itertools import islice
 
 import pytest
@@ -9,11 +10,12 @@ from safetensors.torch import load_file
 from similis.registry import losses
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss, build_objective, open_source
-from similis.run.recorder import Keeper
+from similis.run.recorder import LOG_STEPS, Keeper
 from similis.run.run import prepare_parts
 from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
-from similis.training.loop import Progress
+from similis.training.loop import Progress, StepReport
+from similis.values import DivergedError
 from tests.run.small import ran, small
 
 
@@ -117,6 +119,24 @@ def test_network_and_loss_are_compiled_where_asked_for(changes, loss, tmp_path):
     assert [is_compiled(task.model), is_compiled(task.loss)] == [True, loss]
     assert not is_compiled(plain.model)
     assert list(task.model.state_dict()) == list(plain.model.state_dict())
+
+
+def test_a_loss_that_is_no_number_stops_the_training_before_a_checkpoint_keeps_it(tmp_path):
+    wild = {"objective__loss": "normface", "objective__options": {"scale": 1e39}}  # more than a float holds
+    with pytest.raises(
+        DivergedError, match=r"normface is (nan|inf) at step 1 \(epoch 1\) of stage select.*training.lr=0.0001"
+    ):
+        ran(tmp_path, **wild)
+    assert not list(tmp_path.rglob("checkpoint*"))
+
+
+def test_fp16_may_lose_steps_in_which_its_scaler_skips_the_weights(tmp_path):
+    stage = stage_of(tmp_path, training__precision="fp16", training__checkpoint_steps=100)
+    keeper = Keeper(stage, build_task(stage), {})
+    for number, value in enumerate([*[math.inf] * (LOG_STEPS - 1), 1.0, *[math.nan] * (LOG_STEPS - 1)], 1):
+        keeper.on_step(StepReport(Progress(step=number), torch.tensor(value), 12, 0.1))
+    with pytest.raises(DivergedError, match="step 99"):
+        keeper.on_step(StepReport(Progress(step=99), torch.tensor(math.nan), 12, 0.1))
 
 
 def is_compiled(module) -> bool:

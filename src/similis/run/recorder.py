@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from similis.training.events import Events
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport, Task
 from similis.training.tensors import save_model
+from similis.values import DivergedError
 
 if TYPE_CHECKING:
     from similis.run.stage import Stage
@@ -46,6 +48,7 @@ class Keeper:
         self.sound = sound  # the last checkpoint in the folder can be relied on
         self.events: Events | None = None
         self.waiting: list[tuple[StepReport, dict[str, int]]] = []  # steps whose loss was not read yet
+        self.lost = 0  # steps in a row whose loss was not finite
         self.log_steps = 1 if torch.device(stage.device).type == "cpu" else LOG_STEPS
 
     def mined(self, progress: Progress) -> None:
@@ -87,8 +90,24 @@ class Keeper:
             self.stage.folder.log(record)
             if self.events is not None:
                 self.events.scalar("loss", record["loss"], report.progress.step)
+            self.check_finite(report.progress, record["loss"])
             self.stage.watch.on_step(replace(report, loss=loss), counts)
         self.waiting.clear()
+
+    def check_finite(self, progress: Progress, loss: float) -> None:
+        """Stop a training whose loss is no number, before a checkpoint keeps its weights.
+
+        A gradient scaler skips the steps that overflow, so fp16 may lose some of them and recover.
+        """
+        self.lost = 0 if math.isfinite(loss) else self.lost + 1
+        if self.lost == 0 or (self.task.scaler is not None and self.lost < LOG_STEPS):
+            return
+        training, place = self.stage.spec.training, f"step {progress.step} (epoch {progress.epoch + 1})"
+        raise DivergedError(
+            f"the loss of {self.stage.spec.objective.loss} is {loss} at {place} of stage {self.stage.name}, and no "
+            f"training recovers from that; lower the learning rate, --set training.lr={training.lr / 10:g} instead of "
+            f"{training.lr:g}, clip gradients, --set training.clip_norm=1, or look at the images of that batch"
+        )
 
     def on_epoch_end(self, progress: Progress) -> bool:
         """After an epoch: validation, the best weights, a checkpoint; True when patience is over."""
