@@ -17,6 +17,11 @@ QUICK = (
     "run/test_spec.py", "study/plan/test_plan.py", "test_labels.py", "test_registry.py", "test_sphere.py",
     "test_values.py",
 )  # fmt: skip
+# Tests of those files that stay out: each is the only one to import a compiler, scikit-learn or Matplotlib.
+LEFT_OUT = {
+    "test_it_compiles_to_one_graph_and_maps_over_batches", "test_draw_writes_a_picture_of_the_form",
+    "test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns",
+}  # fmt: skip
 
 
 def is_quick(path: Path) -> bool:
@@ -36,7 +41,8 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     """Mark the files of the quick tier, but for what is slow."""
     for item in items:
-        if is_quick(item.path) and "contracts" not in item.path.parts and not item.get_closest_marker("slow"):
+        left_out = "contracts" in item.path.parts or item.name in LEFT_OUT or item.get_closest_marker("slow")
+        if is_quick(item.path) and not left_out:
             item.add_marker(pytest.mark.quick)
 
 

@@ -1,6 +1,6 @@
-"""Plain scalar mathematics for oracles: loops over float64 scalars, nothing from the library.
+"""Plain mathematics for oracles: loops over pairs of float64 vectors, nothing from the library.
 
-Oracles are written from the definitions with these few functions; autograd over the scalars gives
+Oracles are written from the definitions with these few functions; autograd over their numbers gives
 their gradients. A set is a Python list; an empty one is an ordinary case, not an accident.
 """
 
@@ -24,12 +24,12 @@ def on_sphere(x: Tensor) -> Tensor:
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Inner product of two vectors."""
-    return sum((a[k] * b[k] for k in range(len(a))), ZERO)
+    return (a * b).sum()
 
 
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     """Sum of squared differences."""
-    return sum(((a[k] - b[k]) ** 2 for k in range(len(a))), ZERO)
+    return (a - b).square().sum()
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
