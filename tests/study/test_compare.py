@@ -113,8 +113,11 @@ def test_losses_that_did_not_train_have_no_verdict(tmp_path):
 
 def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
     diary = Diary(tmp_path / "looks.json")
-    diary.note(1, 100.0)
-    diary.settle(hours=800 / 3600)
+    diary.note(1, 400.0)  # with the floors
+    diary.note(2, 50.0)
+    diary.settle(hours=699 / 3600)
+    assert diary.most == 5
+    diary.settle(hours=700 / 3600)
     assert diary.most == 7
     assert Diary(tmp_path / "looks.json").most == 7
     diary.settle(hours=1 / 3600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Comparison:
         most: repetitions that were planned before the first look.
         verdicts: for each look, those for these test classes and for unseen classes; no look without three repetitions.
         repetitions: that are done.
-        seconds: of one repetition, the mean.
+        seconds: of one repetition, the mean without the first.
         failed: contestant that did not train -> the floor that it does not clear.
     """
 
@@ -58,7 +59,7 @@ class Comparison:
         """The verdict for unseen classes, or why there is none."""
         if self.failed:
             which = "; ".join(f"{name} does not clear the floor, {floor}" for name, floor in self.failed.items())
-            remedy = "train longer, validate on more classes (data.validation_share), or take other data"
+            remedy = "train longer, in more dimensions (model.dim), validate on more classes, or take other data"
             return f"No verdict: {which}. What lies below a floor shows nothing about losses: {remedy}."
         if self.verdicts:
             return self.verdicts[-1][-1].sentence
@@ -82,7 +83,7 @@ def compare_losses(
 ) -> Comparison:
     """Run two contestants, repetition by repetition, and stop at the first look that decides.
 
-    How many repetitions there will be at most is settled after the first one, by its time alone, before anybody has
+    How many repetitions there will be at most is settled after the second one, by their times alone, before anybody has
     looked at a result; the looks up to that number share one error rate. When the time is up, a last look spends what
     is left of it and closes the comparison. A second call goes on, or shows the same.
 
@@ -109,11 +110,11 @@ def compare_losses(
         grown = plan.model_copy(update={"repetitions": wanted})
         folder = run_tournament(grown, path, data_root=data_root, device=device, runs=runs, executor=executor)
         diary.note(grown.repetitions, time.monotonic() - begun)
-        if diary.most is None:
-            diary.settle(hours)
         late = hours is not None and diary.spent() + diary.seconds() > 3600 * hours
+        if diary.most is None and (late or diary.repetitions > 1):
+            diary.settle(hours)
         looked = diary.look(wanted, late=late)
-        over = late or diary.closed or wanted >= diary.planned
+        over = late or diary.closed or (diary.most is not None and wanted >= diary.most)
         if wanted in diary.looks or over:  # nothing new can be said between two looks
             found = judge_looks(grown, folder, diary)
             if looked and on_look is not None:
@@ -147,8 +148,9 @@ class Diary:
         return self.most
 
     def seconds(self) -> float:
-        """Of one repetition, the mean."""
-        return sum(self.times) / len(self.times)
+        """Of one repetition, the mean without the first, which also measures floors and fills caches."""
+        later = self.times[1:] or self.times
+        return sum(later) / len(later)
 
     def spent(self) -> float:
         """Seconds of this call."""
@@ -162,7 +164,8 @@ class Diary:
 
     def settle(self, hours: float | None) -> None:
         """Plan the last look: the last of the usual ones that the time allows, before the first has been taken."""
-        fits = LOOKS[-1] if hours is None else int(3600 * hours / max(self.seconds(), 1e-9))
+        left = math.inf if hours is None else 3600 * hours - self.times[0]
+        fits = 1 + left / max(self.seconds(), 1e-9)
         self.most = max([look for look in LOOKS if look <= fits], default=LOOKS[0])
         logger.info("one repetition takes %.0f s; at most %d are planned", self.seconds(), self.most)
         self.write()

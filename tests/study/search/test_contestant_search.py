@@ -113,6 +113,12 @@ def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
     assert len(again.trials) == 1
 
 
+def test_the_length_of_a_run_is_that_of_all_its_epochs():
+    reporter = TrialReporter(None, plan().search)
+    reporter.on_stage_start("select", 4, 40, 0)  # 10 steps an epoch
+    assert reporter.steps == 40, "what a trial that diverges costs"
+
+
 def test_an_epoch_is_reported_once():
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=0.3))
     trial = study.ask()

@@ -73,7 +73,7 @@ class TrialReporter(Meter):
 
     def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
         """Note the length of the run."""
-        self.steps = epochs * steps
+        self.steps = steps
 
     def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Report an epoch; one that was reported before a crash stays as it is."""
