@@ -68,6 +68,11 @@ def test_the_sentence_follows_from_the_interval(low, high, words):
     assert training_verdict([row(low, high)]).startswith(words)
 
 
+def test_pretrained_weights_are_advised_where_there_are_some():
+    assert "similis.pretrained" in training_verdict([row(-0.03, -0.01)])
+    assert "similis.pretrained" not in training_verdict([row(-0.03, -0.01) | {"pretrained": False}])
+
+
 def test_the_sentence_tells_a_change_of_map_at_r_that_recall_does_not_show():
     saturated = row(-0.0, 0.0)
     saturated["gain"]["map@r"] = [-0.05, -0.11, -0.01]

@@ -122,5 +122,6 @@ def training_verdict(before: Sequence[Mapping[str, Any]]) -> str:
     if low > 0:
         return f"Training helped: {span} over {name}.{beside}"
     if high < 0:
-        return f"Training hurt: {span} against {name}; use similis.pretrained, or train with a smaller lr.{beside}"
+        advice = "use similis.pretrained, or train with a smaller lr" if row["pretrained"] else "train with another lr"
+        return f"Training hurt: {span} against {name}; {advice}.{beside}"
     return f"No significant difference: {span} against {name}.{beside}"
