@@ -17,9 +17,9 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ("results", "examples", "CHANGELOG.md", "CONTRIBUTING.md")  # what the site shows beside docs/
 MOVED = (  # a file of the repository -> the page that is generated from it
-    (re.compile(r"src/similis/objective/losses/__init__\.py"), "losses/index.md"),
+    (re.compile(r"src/similis/objective/losses"), "losses/index.md"),
     (re.compile(r"src/similis/objective/losses/(\w+)\.py"), r"losses/\1.md"),
-    (re.compile(r"src/similis/objective/miners/\w+\.py"), "miners.md"),
+    (re.compile(r"src/similis/objective/miners(/\w+\.py)?"), "miners.md"),
     (re.compile(r"src/similis/cli/\w+\.py"), "command-line.md"),
     (re.compile(r"src/similis/run/spec\.py"), "specification.md"),
     (re.compile(r"README\.md"), "index.md"),

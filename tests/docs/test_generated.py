@@ -148,6 +148,8 @@ def test_the_page_of_the_specification_has_every_key():
     ("target", "folder", "expected"),
     [
         ("src/similis/objective/losses/triplet.py", "tutorials", "../losses/triplet.md"),
+        ("src/similis/objective/losses", "tutorials", "../losses/index.md"),
+        ("src/similis/objective/miners", "", "miners.md"),
         ("results/losses.md", "", "results/losses.md"),
         ("docs/model.md", "results", "../model.md"),
         ("examples/own_loop.py", "tutorials", "../examples/own_loop.py"),

@@ -60,6 +60,14 @@ def test_every_relative_link_resolves():
     assert dead == {}
 
 
+def test_no_link_leads_to_a_file_that_only_imports():
+    """On the site these are generated pages; in the repository a reader wants the folder, with a file for each name."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    found = {page.name: [t for t in links(page.read_text(encoding="utf-8")) if "objective" in t] for page in pages}
+    assert any(found.values())
+    assert [target for targets in found.values() for target in targets if target.endswith("__init__.py")] == []
+
+
 def test_dead_links_are_found(tmp_path):
     """Links in code and to other hosts are left alone; a missing file and a missing heading are not."""
     other, page = tmp_path / "other.md", tmp_path / "page.md"
