@@ -54,11 +54,12 @@ EXTRAS = {
 }  # fmt: skip
 
 
-def import_extra(module: str) -> Any:
+def import_extra(module: str, extra: str | None = None) -> Any:
     """Import a module outside the base install when it is used, or raise an error that names the extra.
 
     Args:
         module: dotted name; its first word is a key of ``EXTRAS``.
+        extra: to name instead, where a smaller one brings the module too.
 
     Example:
         >>> import_extra("scipy.stats").__name__
@@ -70,7 +71,7 @@ def import_extra(module: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != top:
             raise  # the module is there, but misses something of its own
-        raise MissingExtraError(top, EXTRAS[top]) from error
+        raise MissingExtraError(top, extra or EXTRAS[top]) from error
 
 
 class DeviceBudget(NamedTuple):

@@ -1,12 +1,14 @@
 """Known data sets in their original layouts, in small; counts that differ need a yes."""
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.io
 
 from similis.data.catalogue import Counts, check_counts, count_parts, known
 from similis.data.open_data import open_data
-from similis.values import DataError, UserError
+from similis.values import DataError, MissingExtraError, UserError
 from tests.data.pictures import picture, write
 
 
@@ -76,6 +78,13 @@ def test_original_layouts(tmp_path, name, make, labels, splits, names):
     assert manifest.values("split") == splits
     assert manifest.class_names == names
     assert all(manifest.read_bytes(row) for row in range(len(manifest)))
+
+
+def test_cars_without_scipy_name_the_smallest_extra_that_brings_it(tmp_path, monkeypatch):
+    cars(tmp_path)
+    monkeypatch.setitem(sys.modules, "scipy.io", None)  # what an absent package looks like to import
+    with pytest.raises(MissingExtraError, match=r"similis\[sklearn\]"):
+        open_data("cars196", root=str(tmp_path))
 
 
 def test_inshop_has_roles(tmp_path):

@@ -44,7 +44,7 @@ def cub200_2011(*, root: str | None = None) -> Manifest:
 def cars196(*, root: str | None = None) -> Manifest:
     """Cars: 196 models, about 82 photos each; models 1 to 98 train, 99 to 196 test."""
     folder = find_folder("cars196", root, "cars_annos.mat", ("cars196", "CARS196", "cars", "."))
-    marks = import_extra("scipy.io").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
+    marks = import_extra("scipy.io", "sklearn").loadmat(str(folder / "cars_annos.mat"), squeeze_me=True)
     labels = [int(mark["class"]) - 1 for mark in marks["annotations"]]
     columns: Columns = {
         "path": [str(mark["relative_im_path"]) for mark in marks["annotations"]],
