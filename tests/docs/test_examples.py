@@ -54,10 +54,10 @@ def test_own_loop(tmp_path):
 def test_own_loss(tmp_path, monkeypatch):
     assert "as by the definition" in run_example("own_loss", tmp_path)
     monkeypatch.chdir(tmp_path)
-    words = ["synthetic?classes=16&images=6&size=12", "--loss", f"{EXAMPLES / 'own_loss.py'}:soft_gap"]
-    small = "--backbone small_conv --size 12 --dim 8 --batch 20 --epochs 1 --trials 1 --hours 0.0001"
+    words = [str(EXAMPLES / "strokes.yaml"), "--loss", f"{EXAMPLES / 'own_loss.py'}:soft_gap"]
+    small = "--set data.source=strokes?classes=16&images=6 --size 12 --batch 20 --epochs 1 --trials 1 --hours 0.0001"
     with pytest.raises(SystemExit) as end:
-        main(["compare", *words, "--against", "contrastive", *small.split()])
+        main(["compare", *words, "--against", "proxy_anchor", *small.split()])
     assert end.value.code in (0, None)
     assert list(tmp_path.glob("comparisons/*/report.html"))
 
