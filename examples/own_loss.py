@@ -1,6 +1,6 @@
 """A loss of your own, checked by `python examples/own_loss.py`.
 
-Its verdict: similis compare photos/ --loss examples/own_loss.py:soft_gap --against proxy_anchor --hours 2
+Its verdict: similis compare examples/strokes.yaml --loss examples/own_loss.py:soft_gap --against proxy_anchor --fixed
 """
 
 import torch
