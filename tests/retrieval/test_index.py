@@ -1,39 +1,71 @@
-"""The door to faiss: flat is exact, the others find most, files come back the same."""
+"""The index: flat is exact, the others find most, files come back the same, the cheapest kind that is enough is chosen."""
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 
-from similis.retrieval.index import build_index, load_index
+from similis.retrieval.faiss_index import KINDS, LADDER
+from similis.retrieval.index import build_index
+from similis.retrieval.index_choice import Measured, Target, choose_index, nearest, recall_of
 from similis.retrieval.search import search
+from similis.run.index_folder import load_index, save_index
 from similis.values import DataError, MissingExtraError, UserError
 
-ROWS = 10_000
+ROWS, DIM, CLASSES = 2000, 32, 100
+LABELS = [f"kind{row % CLASSES}" for row in range(ROWS)]
 
 
 @pytest.fixture(scope="module")
 def vectors():
     chance = torch.Generator().manual_seed(0)
-    centres = torch.randn(200, 16, generator=chance)
-    return centres[torch.arange(ROWS) % 200] + 0.3 * torch.randn(ROWS, 16, generator=chance)
+    centres = torch.randn(CLASSES, DIM, generator=chance)
+    return centres[torch.arange(ROWS) % CLASSES] + 0.5 * torch.randn(ROWS, DIM, generator=chance)
 
 
-@pytest.mark.parametrize(("kind", "least"), [("flat", 1.0), ("hnsw", 0.95), ("ivf-pq", 0.3)])
-@pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_finds_and_survives_the_disk(vectors, kind, least, similarity, tmp_path):
-    index = build_index(vectors, kind=kind, similarity=similarity, lists=32)
-    assert len(index) == ROWS
-    exact = search(vectors[:100], vectors, 10, similarity=similarity)
-    found = index.search(vectors[:100], 10)
-    common = [len(set(a) & set(b)) for a, b in zip(exact.index.tolist(), found.index.tolist(), strict=True)]
-    assert sum(common) / 1000 >= least
-    assert (found.similarity[:, :-1] >= found.similarity[:, 1:]).all()
-    index.save(tmp_path / "rows.index")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.index"]
-    again = load_index(tmp_path / "rows.index", similarity=similarity).search(vectors[:100], 10)
-    assert torch.equal(again.index, found.index)
-    assert torch.equal(again.similarity, found.similarity)
+@pytest.mark.parametrize(
+    ("kind", "similarity"),
+    [*((kind, "cosine") for kind in KINDS), ("flat", "dot"), ("binary", "dot"), ("ivf-pq", "dot")],
+)
+def test_finds_filters_changes_and_survives_the_disk(vectors, kind, similarity, tmp_path, monkeypatch):
+    monkeypatch.setattr("similis.retrieval.index.FEW", 1000)
+    index = build_index(vectors, labels=LABELS, kind=kind, similarity=similarity, effort=KINDS[kind].efforts[-1])
+    queries, exact = vectors[:50], search(vectors[:50], vectors, 10, similarity=similarity)
+    found = index.search(queries, 10)
+    assert recall_of(found.index, exact.index) >= (1.0 if kind == "flat" else 0.97)
+    same = found.index == exact.index
+    assert torch.allclose(found.similarity[same], exact.similarity[same], atol=1e-4 * vectors.norm(dim=1).max() ** 2)
+    halves = [f"kind{number}" for number in range(0, CLASSES, 2)]  # 1,000 rows: compared exactly
+    many = [f"kind{number}" for number in range(75)]  # 1,500 rows: by faiss's own selector
+    for labels, wanted in ((halves, lambda rows: rows % 2 == 0), (many, lambda rows: rows % CLASSES < 75)):
+        near = index.search(queries, 10, labels=labels).index
+        assert (near >= 0).all()
+        assert wanted(near).all()
+    gone = [index.ids[row] for row in exact.index[0, :3]]
+    index.remove(gone)
+    index.add(vectors[:1], ["new"], ["kind0"])
+    near = [index.ids[row] for row in index.search(queries[:1], 10).index[0]]
+    assert "new" in near
+    assert not set(gone) & set(near)
+    assert len(index) == ROWS - 2
+    before = index.search(queries, 10)
+    save_index(index, tmp_path / "kept")
+    for memory_map in (True, False):
+        again = load_index(tmp_path / "kept", memory_map=memory_map)
+        assert all(torch.equal(a, b) for a, b in zip(again.search(queries, 10), before, strict=True))
+        assert (again.ids, again.labels, len(again)) == (index.ids, index.labels, len(index))
+    again.add(vectors[:1], [gone[0]])
+    assert len(again) == ROWS - 1
+
+
+def test_known_ids_are_replaced():
+    index = build_index(torch.eye(3), ["a", "b", "c"])
+    index.add(torch.eye(3)[[0, 1]], ["b", "b"])
+    assert len(index) == 3
+    assert [index.ids[row] for row in index.search(torch.eye(3)[1:2], 1).index[0]] == ["b"]
+    assert index.removed == [1, 3]
+    assert index.search(torch.eye(3)[:1], 5).index[0].tolist().count(-1) == 2
 
 
 def test_more_neighbours_than_rows():
@@ -42,17 +74,94 @@ def test_more_neighbours_than_rows():
     assert found.similarity.tolist()[0][3:] == [-float("inf")] * 2
 
 
+def test_a_mapped_index_is_read_only(tmp_path):
+    index = load_index(save_index(build_index(torch.eye(3)), tmp_path / "kept"))
+    for change in (lambda: index.add(torch.eye(3)[:1], ["new"]), lambda: index.remove(["0"])):
+        with pytest.raises(UserError, match="memory_map=False"):
+            change()
+
+
+def test_an_index_is_bound_to_its_model(tmp_path):
+    stamped = save_index(build_index(torch.eye(3), model_hash="a" * 64), tmp_path / "stamped")
+    bare = save_index(build_index(torch.eye(3)), tmp_path / "bare")
+    assert load_index(stamped, model_hash="a" * 64).model_hash == "a" * 64
+    for folder in (stamped, bare):
+        with pytest.raises(UserError, match="index with one model"):
+            load_index(folder, model_hash="b" * 64)
+
+
+def test_saving_replaces_in_one_step_and_damage_is_found(tmp_path, monkeypatch):
+    folder = save_index(build_index(torch.eye(3)), tmp_path / "kept")
+    with monkeypatch.context() as broken:
+        broken.setattr("similis.run.index_folder.RunFolder.write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            save_index(build_index(torch.eye(4)), folder)
+    assert load_index(folder).dim == 3  # the old one, although files of the new one are there
+    save_index(build_index(torch.eye(4)), folder)
+    assert load_index(folder).dim == 4
+    assert len(list(folder.iterdir())) == 3
+    (codes,) = folder.glob("*.faiss")
+    whole = codes.read_bytes()
+    codes.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DataError, match=r"the checksum of .*faiss"):
+        load_index(folder)
+    codes.unlink()
+    with pytest.raises(DataError, match="is not there"):
+        load_index(folder)
+    (folder / "index.json").write_text("{}")
+    with pytest.raises(DataError, match="build it again"):
+        load_index(folder)
+
+
+def test_the_cheapest_that_meets_the_target_is_built(vectors):
+    found = choose_index(vectors, labels=LABELS, target=Target(0.95), queries=200, model_hash="x")
+    met = [one for one in found.table if one.recall >= 0.95]
+    assert {one.kind for one in found.table} == set(KINDS)
+    assert found.best.bytes == min(one.bytes for one in met)
+    assert len(found.made) == ROWS
+    assert found.made.model_hash == "x"
+    row = found.made.ids.index("17")  # rows are shuffled; ids and labels are not lost
+    assert found.made.labels[row] == "kind17"
+    assert torch.allclose(found.made.vectors(np.array([row]))[0], torch.nn.functional.normalize(vectors[17], dim=0))
+    exact = search(vectors[:100], vectors, 10).index
+    near = [[int(found.made.ids[row]) for row in rows] for rows in found.made.search(vectors[:100], 10).index]
+    assert recall_of(torch.tensor(near), exact) >= 0.93
+
+
+def test_the_sample_decides_what_is_built_whole(vectors):
+    found = choose_index(vectors, target=Target(0.9, ROWS * 40), kinds=("flat", "int8"), queries=100, sample=1000)
+    assert [one.rows for one in found.table] == [1000, 1000]
+    assert (found.best.kind, found.best.rows, len(found.made)) == ("int8", ROWS - 100, ROWS)
+
+
+def test_without_a_kind_that_is_enough_the_nearest_is_named(vectors):
+    found = choose_index(vectors, target=Target(1.0, ROWS), kinds=("flat", "int8"), queries=100)
+    assert found.made is None
+    assert found.best.kind == "int8"
+    small, large = (
+        Measured(kind, 1, 10, size, 0.0, recall, 1.0) for kind, size, recall in (("a", 1, 0.5), ("b", 2, 0.9))
+    )
+    assert nearest([small, large], Target(0.95, 20), 10) == large
+    assert nearest([small, large], Target(0.95, 10), 10) == small
+
+
 def test_refusals_say_what_to_do(vectors, tmp_path):
-    with pytest.raises(UserError, match="did you mean 'hnsw'"):
-        build_index(vectors, kind="hnws")
-    with pytest.raises(UserError, match="use kind='flat'"):
-        build_index(vectors[:100], kind="ivf-pq")
-    with pytest.raises(UserError, match="divide"):
-        build_index(vectors, kind="ivf-pq", code_bytes=5)
-    with pytest.raises(UserError, match=r"\(Q, 16\)"):
-        build_index(vectors).search(torch.ones(1, 3), 1)
+    for call, words in {
+        lambda: build_index(vectors, kind="hnws"): "did you mean 'hnsw'",
+        lambda: build_index(vectors[:100], kind="ivf-pq"): "use kind='flat'",
+        lambda: build_index(vectors, ["a"] * ROWS): "a unique id",
+        lambda: build_index(vectors).search(torch.ones(1, 3), 1): r"\(Q, 32\)",
+        lambda: build_index(vectors).add(torch.ones(1, 3), ["a"]): r"\(n, 32\)",
+        lambda: build_index(vectors).remove(["no"]): "leave it out",
+        lambda: choose_index(vectors[:9], target=Target(0.9)): "100 vectors or more",
+        lambda: choose_index(vectors, target=Target(1.5)): "at most 1",
+        lambda: choose_index(vectors, target=Target(0.9), kinds=("hnws",)): "did you mean 'hnsw'",
+    }.items():
+        with pytest.raises(UserError, match=words):
+            call()
     with pytest.raises(DataError, match="no index at"):
         load_index(tmp_path / "none")
+    assert LADDER == tuple(sorted(LADDER))  # choose_index stops at the first effort that is enough
 
 
 def test_without_faiss_the_extra_is_named(monkeypatch):

@@ -24,6 +24,7 @@ VERBS = {
     "losses": "losses:losses",
     "losses show": "losses:show",
     "losses draw": "losses:draw",
+    "index": "index:index",
     "metric": "metric:metric",
     "miners": "losses:miners",
     "data show": "data:show",
@@ -48,7 +49,7 @@ VERBS = {
 
 EXIT_CODES = {
     0: "done",
-    1: "data, files or an extra are missing or damaged; `similis data check` found errors",
+    1: "data, files or an extra are missing or damaged; `similis data check` found errors, `similis index` no index",
     2: "an argument, an option or a setting is wrong",
     130: "stopped by Ctrl-C",
 }

@@ -1,0 +1,113 @@
+"""``similis index VECTORS --recall 0.98 --memory 2GB``: measure kinds of indexes, build the cheapest that is enough."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from similis.cli.json_output import Outcome, Result
+
+if TYPE_CHECKING:
+    from similis.retrieval.index_choice import Choice, Measured, Target
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def index(
+    *,
+    vectors: Annotated[Path, typer.Argument(help="A .npy, .safetensors or .parquet file, or a saved model's folder.")],
+    recall: Annotated[float, typer.Option(help="Share of the 10 exact neighbours that has to be found.")] = 0.98,
+    memory: Annotated[str, typer.Option(help="Most memory that a search may go through, as 2GB. [any]")] = "",
+    out: Annotated[Path | None, typer.Option(help="Folder of the index. [measure only]")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Where a figure goes.")] = None,
+    queries: Annotated[int, typer.Option(help="Vectors held out to ask with.", min=10)] = 1000,
+    sample: Annotated[int, typer.Option(help="Vectors that every kind is measured on.", min=1000)] = 100_000,
+    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
+) -> Result | Outcome:
+    """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
+    from similis.cli.screen import console
+    from similis.retrieval.index_choice import Target, choose_index
+    from similis.run.index_folder import save_index
+    from similis.run.vector_file import read_vector_file
+
+    target = Target(recall, parse_bytes(memory) if memory else None)
+    read = read_vector_file(vectors)
+    found = choose_index(
+        read.vectors, read.ids, read.labels, target=target, queries=queries, sample=sample, model_hash=read.model_hash,
+        similarity=similarity,  # type: ignore[arg-type]  # choose_index checks it
+    )  # fmt: skip
+    count, dim = read.vectors.shape
+    title = f"{vectors.name}: {count:,} vectors of {dim} dimensions, measured on {found.table[0].rows:,}"
+    show(title, found, target, count)
+    if figure is not None:
+        draw(title, found, target, figure, count)
+    best = found.best
+    folder = None if found.made is None or out is None else save_index(found.made, out)
+    words = (
+        f"chosen  {best.kind}: {size_words(best.bytes * count)}, recall@10 {best.recall:.4f} at effort {best.effort}"
+    )
+    if found.made is None:
+        limit = f" within {size_words(target.memory)}" if target.memory else ""
+        words = (
+            f"No kind has recall@10 {recall:g}{limit}. The nearest is {best.kind}: {best.recall:.4f} in "
+            f"{size_words(best.bytes * count)}. Lower --recall or raise --memory."
+        )
+    console().print(words + (f"; written to {folder}" if folder else ""), markup=False, soft_wrap=True)
+    result = {"vectors": count, "dim": dim, "met": found.made is not None, "best": best, "kinds": found.table,
+              "folder": folder, "figure": figure}  # fmt: skip
+    return result if found.made is not None else Outcome(result, 1)
+
+
+def show(title: str, found: Choice, target: Target, count: int) -> None:
+    """The table of kinds."""
+    from similis.cli.screen import show_table
+
+    heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "queries/s", "memory", "target")
+    show_table(title, heads, [row_of(one, target, count) for one in found.table])
+
+
+def row_of(found: Measured, target: Target, count: int) -> tuple[str, ...]:
+    """A kind in words."""
+    verdict = "met" if target.is_met(found, count) else "recall" if target.fits(found, count) else "memory"
+    return (found.kind, str(found.effort), f"{found.bytes:.1f}", f"{found.build_seconds:.2f}", f"{found.recall:.4f}",
+            f"{found.queries_per_second:,.0f}", size_words(found.bytes * count), verdict)  # fmt: skip
+
+
+def draw(title: str, found: Choice, target: Target, path: Path, count: int) -> None:
+    """The figure of kinds."""
+    from similis.cli.train_pictures import write_picture
+    from similis.figures.index_plot import draw_index_kinds
+
+    rows = [(one.kind, one.bytes, one.recall) for one in found.table]
+    limits = (target.recall, None if target.memory is None else target.memory / count)
+    write_picture(draw_index_kinds(rows, limits, title), path)
+
+
+def parse_bytes(words: str) -> int:
+    """A number of bytes from a text.
+
+    Example:
+        >>> parse_bytes("2GB"), parse_bytes("512 MiB")
+        (2000000000, 536870912)
+    """
+    from similis.values import UserError
+
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", words.lower())
+    if found is None or not float(found[1]):
+        raise UserError(f"memory {words!r} given; give a number above 0 with a unit, for example 2GB or 512MiB")
+    factor = UNITS[found[2]] if not found[3] else 1024 ** list(UNITS).index(found[2])
+    return int(float(found[1]) * factor)
+
+
+def size_words(size: float) -> str:
+    """A number of bytes in words.
+
+    Example:
+        >>> size_words(2_500_000)
+        '2.5 MB'
+    """
+    unit = max((letter for letter in UNITS if size >= UNITS[letter]), key=UNITS.__getitem__, default="")
+    return f"{size / UNITS[unit]:.1f} {unit.upper()}B"
