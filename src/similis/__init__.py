@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from similis.objective.sharding import shard
     from similis.retrieval.embed import embed
     from similis.retrieval.evaluate import evaluate
+    from similis.retrieval.index import build_index
     from similis.retrieval.search import search
     from similis.retrieval.verification import verify
+    from similis.run.index_folder import load_index, save_index
     from similis.run.load import load, pretrained
     from similis.run.model import Model
     from similis.run.run import train
@@ -36,16 +38,19 @@ _PUBLIC = {
     "RunSpec": ("similis.run.spec", "RunSpec"),
     "SimilisError": ("similis.values", "SimilisError"),
     "UserError": ("similis.values", "UserError"),
+    "build_index": ("similis.retrieval.index", "build_index"),
     "distributed": ("similis.objective.context", "distributed"),
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
     "list_losses": ("similis.objective.loss", "list_losses"),
     "load": ("similis.run.load", "load"),
+    "load_index": ("similis.run.index_folder", "load_index"),
     "loss": ("similis.objective.loss", "loss"),
     "miner": ("similis.objective.mining", "miner"),
     "open_data": ("similis.data.open_data", "open_data"),
     "pretrained": ("similis.run.load", "pretrained"),
     "read_spec": ("similis.run.spec", "read_spec"),
+    "save_index": ("similis.run.index_folder", "save_index"),
     "search": ("similis.retrieval.search", "search"),
     "shard": ("similis.objective.sharding", "shard"),
     "tournament": ("similis.study.tournament", "run_tournament"),
@@ -64,18 +69,21 @@ __all__ = [
     "SimilisError",
     "UserError",
     "__version__",
+    "build_index",
     "distributed",
     "embed",
     "evaluate",
     "formula",
     "list_losses",
     "load",
+    "load_index",
     "loss",
     "losses",
     "miner",
     "open_data",
     "pretrained",
     "read_spec",
+    "save_index",
     "search",
     "shard",
     "tournament",

@@ -1,4 +1,4 @@
-"""The index: flat is exact, the others find most, files come back the same, the cheapest kind that is enough is chosen."""
+"""The index: flat is exact, the others find most, files come back the same, the cheapest kind that is enough wins."""
 
 import sys
 
@@ -161,7 +161,7 @@ def test_refusals_say_what_to_do(vectors, tmp_path):
             call()
     with pytest.raises(DataError, match="no index at"):
         load_index(tmp_path / "none")
-    assert LADDER == tuple(sorted(LADDER))  # choose_index stops at the first effort that is enough
+    assert tuple(sorted(LADDER)) == LADDER  # choose_index stops at the first effort that is enough
 
 
 def test_without_faiss_the_extra_is_named(monkeypatch):

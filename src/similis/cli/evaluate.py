@@ -26,6 +26,7 @@ def evaluate(
         list[int] | None, typer.Option(help="Pixels of a side, for a network by name; may be given often. [its own]")
     ] = None,
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
+    rerank: Annotated[str, typer.Option(help="A second look: alpha-qe or k-reciprocal. [none]")] = "",
     allow_counts: AllowCounts = False,
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
@@ -48,8 +49,9 @@ def evaluate(
         for name in model
         for pixels in (sizes[:1] if is_folder(name) else sizes)
     ]
-    found = [evaluate_model(each, opened, rows) for each in models]
+    found = [evaluate_model(each, opened, rows, rerank) for each in models]
     table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
+    words += f", re-ranked by {rerank}" if rerank else ""
     heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
     named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]

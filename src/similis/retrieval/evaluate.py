@@ -15,6 +15,7 @@ from similis.retrieval.embed import as_embedded
 from similis.retrieval.match_ranks import RankedTile, ranked_tiles
 from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
+from similis.retrieval.reranking import score_queries
 from similis.retrieval.search import hidden_members, members
 from similis.retrieval.similarity import TILE, Similarity, as_gallery, to_comparable
 from similis.values import Embedded, Neighbors, UserError
@@ -68,6 +69,7 @@ def evaluate(
     gallery: Tensor | None = None,
     groups: Any = None,
     similarity: Similarity = "cosine",
+    rerank: str = "",
     neighbors: int = 8,
     clustering: bool = False,
     collapse_checks: bool = True,
@@ -93,6 +95,7 @@ def evaluate(
         gallery: mask (N,) or row numbers of the rows that answer; None for all.
         groups: (N,) for leave-group-out (a camera, a session), labels of any kind; a negative integer is no group.
         similarity: "cosine" or "dot".
+        rerank: "alpha-qe" (query expansion) or "k-reciprocal" gives the neighbours a second look; for "cosine".
         neighbors: how many nearest neighbours to keep in the result.
         clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
         collapse_checks: add spectral decay, uniformity (over at most 4,096 rows) and alignment.
@@ -111,18 +114,20 @@ def evaluate(
     embedded = as_embedded(embedded, labels)
     groups = None if groups is None else encode_labels(groups)
     _check(embedded, ks, neighbors, groups)
+    if rerank and similarity != "cosine":
+        raise UserError(f"rerank={rerank!r} and similarity={similarity!r} given; re-ranking is defined for 'cosine'")
     vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
     asking = _rows("queries", queries, vectors)
     answering = _rows("gallery", gallery, vectors)
     own_group = None if groups is None else groups.to(vectors.device)
+    own_ids = (ids[asking], ids[answering])
+    own_groups = None if own_group is None else (own_group[asking], own_group[answering])
     tiles = ranked_tiles(
-        vectors[asking],
-        as_gallery(vectors[answering]),
+        score_queries(rerank, vectors[asking], as_gallery(vectors[answering]), own_ids, own_groups),
+        len(answering),
         members(labels[asking], labels[answering]),
-        hidden_members(
-            (ids[asking], ids[answering]), None if own_group is None else (own_group[asking], own_group[answering])
-        ),
+        hidden_members(own_ids, own_groups),
         cut=max(ks, default=1),
         nearest=neighbors,
         tile=tile,

@@ -7,7 +7,7 @@ stands behind itself and its better brothers, m, and behind every non-match that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
 from similis.retrieval.search import NEVER, Members, hide, top
-from similis.retrieval.similarity import GalleryRows, similarities, tile_rows
+from similis.retrieval.similarity import tile_rows
 from similis.values import Neighbors
 
 
@@ -28,8 +28,8 @@ class RankedTile(NamedTuple):
 
 
 def ranked_tiles(
-    queries: Tensor,
-    gallery: GalleryRows,
+    score: Callable[[Tensor], Tensor],
+    columns: int,
     matches: Members,
     hidden: tuple[Members, ...],
     *,
@@ -39,16 +39,16 @@ def ranked_tiles(
 ) -> Iterator[RankedTile]:
     """Rank the matches of all queries; tiles come in the order of class size, so that cost follows the sum of R.
 
-    ``cut`` is the largest k that a metric asks for; R is added for each tile. Neighbours are in the order of ranks.
+    ``score`` compares queries (t,) with the whole gallery of ``columns`` rows. ``cut`` is the largest k that a metric
+    asks for; R is added for each tile. Neighbours are in the order of ranks.
     """
     order = matches.sizes.argsort(stable=True)
-    columns = len(gallery.vectors)
     start = 0
     while start < len(order):
         most = int(matches.sizes[order[start : start + tile_rows(columns, tile)]].max())  # a bound for the tile below
         rows = order[start : start + tile_rows(columns + 4 * most, tile)]
         start += len(rows)
-        scores = hide(similarities(queries[rows], gallery), rows, hidden)
+        scores = hide(score(rows), rows, hidden)
         own, own_columns = _take_out(scores, rows, matches)
         others, other_columns = top(scores, max(cut, own.shape[1], nearest))
         found = Ranks(_ranks(own, others, scores), (own > NEVER).sum(dim=1))
