@@ -65,7 +65,7 @@ def search_handle(handle: Any, kind: str, effort: int, queries: Array, k: int, *
     """Similarities and rows (Q, k); ``allowed`` are the only rows that may be found, None for all."""
     faiss = import_extra("faiss")
     chosen = None if allowed is None else faiss.IDSelectorBitmap(_bitmap(allowed, handle.ntotal))
-    return handle.search(queries, k, params=_parameters(faiss, kind, effort, chosen))
+    return handle.search(queries, k, params=search_parameters(kind, effort, chosen))
 
 
 def vectors_of(handle: Any, kind: str, rows: Array) -> Array:
@@ -98,8 +98,9 @@ def read_handle(path: Path, *, memory_map: bool) -> Any:
     return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if memory_map else 0)
 
 
-def _parameters(faiss: Any, kind: str, effort: int, chosen: Any) -> Any:
-    """What faiss wants to know for one search."""
+def search_parameters(kind: str, effort: int, chosen: Any) -> Any:
+    """What faiss wants to know for one search; ``chosen`` is its selector of rows, None for all."""
+    faiss = import_extra("faiss")
     if kind == "flat":
         return faiss.SearchParameters(sel=chosen)
     if kind == "hnsw":

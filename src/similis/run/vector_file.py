@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from similis.run.load import load
 from similis.training.files import in_one_line
 from similis.values import DataError, import_extra
 
-HASH_KEY = b"similis_model_hash"  # of the metadata of a Parquet file
+STAMP = b"similis.embedding"  # key of what `similis embed` notes in the metadata of its part files
 
 
 class NamedVectors(NamedTuple):
@@ -35,15 +36,17 @@ def read_vector_file(path: Path) -> NamedVectors:
         held = model.gallery.contents()
         names, labels = [entry.id for entry in held.entries], [entry.label for entry in held.entries]
         return NamedVectors(held.vectors, names, labels, model.model_hash)
-    if path.suffix not in readers or not path.is_file():
+    kind = ".parquet" if path.is_dir() and any(path.glob("[!.]*.parquet")) else path.suffix
+    if kind not in readers or not path.exists():
         raise DataError(
-            f"no vectors at {path}; give a .npy, .safetensors or .parquet file, or the folder of a saved model"
+            f"no vectors at {path}; give a .npy, .safetensors or .parquet file, a folder of part files, "
+            "or the folder of a saved model"
         )
     try:
-        found = readers[path.suffix](path)
+        found = readers[kind](path)
+    except DataError:
+        raise
     except (OSError, ValueError, SafetensorError) as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"{path} cannot be read ({in_one_line(error)}); write it again") from error
     if found.vectors.ndim != 2 or not found.vectors.is_floating_point():
         raise DataError(
@@ -68,22 +71,20 @@ def read_safetensors(path: Path) -> NamedVectors:
 
 
 def read_parquet(path: Path) -> NamedVectors:
-    """Columns ``vector``, and ``id`` and ``label`` where they are there."""
-    table = import_extra("pyarrow.parquet").read_table(path)
+    """Columns ``vector``, perhaps ``id``, and ``class_name`` or ``label``; of a folder all its part files."""
+    files = sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]
+    tables = [import_extra("pyarrow.parquet").read_table(file, partitioning=None) for file in files]
+    stamp = json.loads((tables[0].schema.metadata or {}).get(STAMP, b"{}"))
+    if stamp and path.is_dir() and stamp["parts"] != len(files):
+        raise DataError(f"{path} holds {len(files)} of {stamp['parts']} parts; finish `similis embed` first")
+    table = import_extra("pyarrow").concat_tables([one.replace_schema_metadata(None) for one in tables])
     if "vector" not in table.column_names:
         raise DataError(f"{path} has the columns {table.column_names}; the vectors belong into a column 'vector'")
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     if not len(table) or len(flat) % len(table):
         raise DataError(f"{path} has {len(table)} rows and {len(flat)} numbers; every vector needs the same length")
     vectors = torch.from_numpy(np.array(flat).reshape(len(table), -1))
-    labels = strings(table, "label")
-    ids = strings(table, "id")
-    model_hash = (table.schema.metadata or {}).get(HASH_KEY, b"").decode()
-    return NamedVectors(vectors, None if ids is None else [str(name) for name in ids], labels, model_hash)
-
-
-def strings(table: Any, column: str) -> list[str | None] | None:
-    """A column as texts, None for nulls; None if it is not there."""
-    if column not in table.column_names:
-        return None
-    return [None if value is None else str(value) for value in table[column].to_pylist()]
+    ids = table["id"].to_pylist() if "id" in table.column_names else range(len(table))
+    label = next((name for name in ("class_name", "label") if name in table.column_names), None)
+    labels = [None if one is None else str(one) for one in table[label].to_pylist()] if label else None
+    return NamedVectors(vectors, [str(name) for name in ids], labels, stamp.get("model", ""))

@@ -1,0 +1,174 @@
+"""Search and evaluation against the bare engines: ``python -m benchmarks.retrieval [--only ROW] [--size N] ...``.
+
+``evaluate``: Recall@1/10/100/1000, R-precision and MAP@R of ``--size`` x 512 vectors in classes of five, against the bare
+tile program (product and top-1,000), our own search, and pytorch-metric-learning with its bounded setting
+(``k="max_bin_count"``: its k is the largest class, ours is 1,000). Peak memory beyond the vectors in a fresh process.
+
+``scale``: ``--queries`` queries in a gallery of ``--large`` x 128: the exponent of time in N from a quarter of it,
+memory beyond the vectors, and a class of 5,000 against classes of ten.
+
+``kinds``: every kind of index on ``--vectors FILE`` (or synthetic ones): bytes, build time, recall@10, queries a
+second, and the ratio to the same faiss index called directly. Then six targets: which kind meets each.
+
+Contestants take turns in one process, see ``benchmarks.rounds``. Targets: 1.10 of bare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import similis
+from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
+from similis.retrieval.faiss_index import KINDS, search_parameters
+from similis.retrieval.index_choice import K, Target, Trial, choose_index
+from similis.retrieval.search import search
+from similis.retrieval.similarity import TILE
+from similis.run.vector_file import read_vector_file
+
+ROWS = ("evaluate", "scale", "kinds")
+KS = (1, 10, 100, 1000)
+TARGETS = ((0.90, 16), (0.98, 16), (0.98, 8), (0.99, 4), (0.999, 2), (1.0, 1))  # recall, share of the float32 bytes
+
+
+def clustered(count: int, dim: int, size: int = 5, noise: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Unit vectors in classes of that size, and their labels."""
+    chance = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) // size
+    centres = torch.randn(int(labels[-1]) + 1, dim, generator=chance)
+    x = centres[labels] + noise * torch.randn(count, dim, generator=chance)
+    return torch.nn.functional.normalize(x), labels
+
+
+def bare_search(x: Tensor, k: int) -> None:
+    """The tile program: a product and its largest values, nothing else."""
+    for rows in torch.split(x, max(1, TILE // len(x))):
+        (rows @ x.T).topk(k)
+
+
+def evaluate_all(x: Tensor, labels: Tensor) -> Any:
+    """Ours."""
+    return similis.evaluate(x, labels, ks=KS, collapse_checks=False)
+
+
+def evaluate_memory(count: int) -> Callable[[], Any]:
+    """For a fresh process."""
+    x, labels = clustered(count, 512)
+    torch.mm(x[:64], x[:64].T)
+    return lambda: evaluate_all(x, labels)
+
+
+def peer(x: Tensor, labels: Tensor) -> Callable[[], Any]:
+    """pytorch-metric-learning, bounded, with its own search through faiss."""
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+    wanted = ("precision_at_1", "r_precision", "mean_average_precision_at_r")
+    return lambda: AccuracyCalculator(include=wanted, k="max_bin_count").get_accuracy(x, labels)
+
+
+def evaluate_row(given: argparse.Namespace) -> dict[str, Any]:
+    """Ours, our search alone, the tile program and the peer in turns."""
+    x, labels = clustered(given.size, 512)
+    ids = torch.arange(len(x))
+    seconds = alternate({
+        "ours": lambda: evaluate_all(x, labels),
+        "search": lambda: search(x, x, KS[-1], ids=(ids, ids)),
+        "bare": lambda: bare_search(x, KS[-1]),
+        "peer": peer(x, labels),
+    }, given.rounds)  # fmt: skip
+    ratios = {f"ours / {name}": median_ratio(seconds, "ours", name) for name in ("bare", "search", "peer")}
+    extra = peak_memory("benchmarks.retrieval:evaluate_memory", given.size) / 1e6
+    return {"rows": given.size, "ours s": median(seconds["ours"]), **ratios, "peak MB": extra}
+
+
+def scale_memory(count: int, queries: int) -> Callable[[], Any]:
+    """For a fresh process."""
+    x, labels = clustered(count, 128)
+    return lambda: ask(x, labels, queries)
+
+
+def ask(x: Tensor, labels: Tensor, queries: int) -> Any:
+    """The first queries of a shuffled set, in all of it."""
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))[:queries]
+    return similis.evaluate(x, labels, ks=(1, 10), queries=rows, collapse_checks=False)
+
+
+def scale_row(given: argparse.Namespace) -> dict[str, Any]:
+    """Time in N and in class sizes, memory."""
+    x = clustered(given.large, 128)[0]
+    part = given.large // 4
+    uniform = torch.arange(len(x)) // 10
+    skewed = uniform.clone()
+    skewed[:5000] = 0
+    seconds = alternate({
+        "whole": lambda: ask(x, uniform, given.queries),
+        "part": lambda: ask(x[:part], uniform[:part], given.queries),
+        "skewed": lambda: ask(x, skewed, given.queries),
+    }, given.rounds)  # fmt: skip
+    exponent = math.log(median_ratio(seconds, "whole", "part")) / math.log(4)
+    extra = peak_memory("benchmarks.retrieval:scale_memory", given.large, given.queries) / 1e6
+    skew = median_ratio(seconds, "skewed", "whole")
+    return {"rows": given.large, "queries": given.queries, "whole s": median(seconds["whole"]), "exponent": exponent,
+            "skewed / uniform": skew, "peak MB": extra}  # fmt: skip
+
+
+def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
+    """Kinds and targets on one file of vectors."""
+    x = read_vector_file(given.vectors).vectors if given.vectors else clustered(given.size, 128, 50, 0.7)[0]
+    asked = min(1000, len(x) // 10)
+    trial = Trial(x[:asked], x[asked:], Target(0.98), "cosine")
+    wanted = torch.nn.functional.normalize(trial.queries).numpy()
+    rows = {}
+    for kind in KINDS:
+        found = trial.attempt(kind)
+        if found is None:
+            continue
+        index, figures = found
+        bare = search_parameters(kind, index.effort, None)
+        seconds = alternate({
+            "ours": lambda index=index: index.search(trial.queries, K),
+            "bare": lambda index=index, bare=bare: index.handle.search(wanted, K, params=bare),
+        }, given.rounds)  # fmt: skip
+        rows[kind] = {**figures._asdict(), "of float32": figures.bytes / (4 * x.shape[1]),
+                      "ours / faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip
+    for recall, share in TARGETS:
+        chosen = choose_index(x, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
+        words = chosen.best.kind if chosen.made is not None else f"none; nearest {chosen.best.kind}"
+        rows[f"recall {recall:g} in 1/{share}"] = {"kind": words, "recall": chosen.best.recall}
+    return rows
+
+
+def main() -> None:
+    """Measure the rows and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=ROWS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--size", type=int, default=10_000, help="rows of evaluate and of synthetic kinds; SOP has 60,502"
+    )
+    parser.add_argument("--large", type=int, default=1_000_000, help="gallery of scale")
+    parser.add_argument("--queries", type=int, default=10_000, help="of scale")
+    parser.add_argument("--vectors", type=Path, help="file for kinds")
+    given = parser.parse_args()
+    figures: dict[str, Any] = {}
+    for name, measure in (("evaluate", evaluate_row), ("scale", scale_row)):
+        if given.only in (None, name):
+            figures[name] = measure(given)
+            print_table(name, list(figures[name]), [list(figures[name].values())])
+    if given.only in (None, "kinds"):
+        figures["kinds"] = kinds_row(given)
+        columns = list(dict.fromkeys(key for row in figures["kinds"].values() for key in row))
+        body = [[name, *(row.get(key, "") for key in columns)] for name, row in figures["kinds"].items()]
+        print_table("kinds of index", ["", *columns], body)
+    write_json(given.json, "python -m benchmarks.retrieval", figures)
+
+
+if __name__ == "__main__":
+    main()
