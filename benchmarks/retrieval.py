@@ -1,7 +1,7 @@
 """Search and evaluation against the bare engines: ``python -m benchmarks.retrieval [--only ROW] [--size N] ...``.
 
-``evaluate``: Recall@1/10/100/1000, R-precision and MAP@R of ``--size`` x 512 vectors in classes of five, against the bare
-tile program (product and top-1,000), our own search, and pytorch-metric-learning with its bounded setting
+``evaluate``: Recall@1/10/100/1000, R-precision and MAP@R of ``--size`` x 512 vectors in classes of five, against the
+bare tile program (product and top-1,000), our own search, and pytorch-metric-learning with its bounded setting
 (``k="max_bin_count"``: its k is the largest class, ours is 1,000). Peak memory beyond the vectors in a fresh process.
 
 ``scale``: ``--queries`` queries in a gallery of ``--large`` x 128: the exponent of time in N from a quarter of it,
@@ -16,6 +16,7 @@ Contestants take turns in one process, see ``benchmarks.rounds``. Targets: 1.10 
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,7 @@ def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
     asked = min(1000, len(x) // 10)
     trial = Trial(x[:asked], x[asked:], Target(0.98), "cosine")
     wanted = torch.nn.functional.normalize(trial.queries).numpy()
+    importlib.import_module("faiss.contrib.torch_utils")  # as the peer does: both sides by the same function
     rows = {}
     for kind in KINDS:
         found = trial.attempt(kind)
@@ -133,7 +135,7 @@ def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
         bare = search_parameters(kind, index.effort, None)
         seconds = alternate({
             "ours": lambda index=index: index.search(trial.queries, K),
-            "bare": lambda index=index, bare=bare: index.handle.search(wanted, K, params=bare),
+            "bare": lambda index=index, bare=bare: index.handle.search_numpy(wanted, K, params=bare),
         }, given.rounds)  # fmt: skip
         rows[kind] = {**figures._asdict(), "of float32": figures.bytes / (4 * x.shape[1]),
                       "ours / faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip

@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "data pack": ("data pack photos new.lance", "file images fingerprint"),
     "train": (f"train photos {SMALL}", "folder test validation before spec facts"),
     "evaluate": ("evaluate photos --model RUN", "data measured models"),
+    "index": ("index vectors.npy --recall 0.5 --out new/index", "vectors dim met best kinds folder figure"),
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
     "export": ("export RUN bundle", "bundle images bytes model_hash threshold rounding onnx_difference"),
@@ -52,6 +54,7 @@ def place(tmp_path_factory):
     write(root, {f"photos/kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(4)})
     (root / "photo.png").write_bytes(picture(5))
     (root / "t.csv").write_text("a,b,kind\n" + "".join(f"{i % 5},{i % 3},{'xy'[i % 2]}\n" for i in range(12)))
+    np.save(root / "vectors.npy", np.random.default_rng(0).standard_normal((200, 8), dtype=np.float32))
     plan = values(repetitions=1, search={"trials": 0, "epochs": 1})
     (root / "plan.yaml").write_text(yaml.safe_dump(plan))
     return root, ran(root / "done", data__source=str(root / "photos"), training__epochs=1, training__batch_size=4)

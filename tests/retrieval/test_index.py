@@ -1,5 +1,6 @@
 """The index: flat is exact, the others find most, files come back the same, the cheapest kind that is enough wins."""
 
+import importlib
 import sys
 
 import numpy as np
@@ -66,6 +67,14 @@ def test_known_ids_are_replaced():
     assert [index.ids[row] for row in index.search(torch.eye(3)[1:2], 1).index[0]] == ["b"]
     assert index.removed == [1, 3]
     assert index.search(torch.eye(3)[:1], 5).index[0].tolist().count(-1) == 2
+
+
+def test_searches_after_faiss_was_changed_for_tensors():
+    """pytorch-metric-learning imports faiss.contrib.torch_utils, which replaces the search of every index."""
+    importlib.import_module("faiss.contrib.torch_utils")
+    index = build_index(torch.eye(3))
+    index.add(torch.eye(3)[:1], ["0"])
+    assert index.search(torch.eye(3), 1, labels=None).index.tolist() == [[3], [1], [2]]
 
 
 def test_more_neighbours_than_rows():

@@ -65,7 +65,8 @@ def search_handle(handle: Any, kind: str, effort: int, queries: Array, k: int, *
     """Similarities and rows (Q, k); ``allowed`` are the only rows that may be found, None for all."""
     faiss = import_extra("faiss")
     chosen = None if allowed is None else faiss.IDSelectorBitmap(_bitmap(allowed, handle.ntotal))
-    return handle.search(queries, k, params=search_parameters(kind, effort, chosen))
+    find = getattr(handle, "search_numpy", handle.search)  # faiss.contrib.torch_utils swaps search: no params there
+    return find(queries, k, params=search_parameters(kind, effort, chosen))
 
 
 def vectors_of(handle: Any, kind: str, rows: Array) -> Array:

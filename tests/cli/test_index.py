@@ -1,0 +1,83 @@
+"""``similis index``: vectors from every kind of file, the table, the folder, the exit code where no target is met."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import similis
+from similis.cli.index import parse_bytes
+from similis.run.vector_file import read_vector_file
+from similis.values import DataError, UserError
+from tests.cli.test_main import ended
+
+X = np.random.default_rng(0).standard_normal((300, 8), dtype=np.float32)
+
+
+def write_part(path, rows, stamp=None):
+    path.parent.mkdir(exist_ok=True)
+    lists = pa.FixedSizeListArray.from_arrays(X[rows].reshape(-1), 8)
+    table = pa.table({"id": [10 * row for row in rows], "label": [row % 3 for row in rows], "vector": lists})
+    words = None if stamp is None else {"similis.embedding": json.dumps(stamp)}
+    pq.write_table(table.replace_schema_metadata(words), path)
+
+
+def test_the_table_the_folder_and_the_figure(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_part(tmp_path / "v.parquet", range(300))
+    assert ended(["index", "v.parquet", "--recall", "0.9", "--out", "kept", "--figure", "new/kinds.png"]) == 0
+    out = capsys.readouterr().out
+    assert all(kind in out for kind in ("flat", "int8", "binary", "hnsw"))
+    assert "written to kept" in out
+    assert (tmp_path / "new" / "kinds.png").read_bytes().startswith(b"\x89PNG")
+    index = similis.load_index("kept")
+    row = index.search(torch.from_numpy(X[7:8]), 1, labels=["1"]).index[0, 0]
+    assert (index.ids[row], index.labels[row], len(index)) == ("70", "1", 300)
+
+
+def test_a_target_that_no_kind_meets_names_the_nearest_and_writes_nothing(tmp_path, capsys):
+    np.save(tmp_path / "v.npy", X)
+    assert ended(["index", str(tmp_path / "v.npy"), "--memory", "10B", "--out", str(tmp_path / "kept")]) == 1
+    assert "The nearest is" in capsys.readouterr().out
+    assert not (tmp_path / "kept").exists()
+
+
+def test_files_of_vectors(tmp_path):
+    np.save(tmp_path / "v.npy", X)
+    save_file({"vectors": torch.from_numpy(X), "labels": torch.arange(300)}, tmp_path / "v.safetensors")
+    stamp = {"parts": 2, "model": "abc"}
+    write_part(tmp_path / "parts" / "a.parquet", range(200), stamp)
+    with pytest.raises(DataError, match="1 of 2 parts"):
+        read_vector_file(tmp_path / "parts")
+    write_part(tmp_path / "parts" / "b.parquet", range(200, 300), stamp)
+    for name in ("v.npy", "v.safetensors", "parts"):
+        assert torch.equal(read_vector_file(tmp_path / name).vectors, torch.from_numpy(X))
+    found = read_vector_file(tmp_path / "parts")
+    assert (found.ids[299], found.labels[299], found.model_hash) == ("2990", "2", "abc")
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.gallery.add(torch.eye(256)[:2], [("a", "cat", ""), ("b", None, "")])
+    found = read_vector_file(model.save(tmp_path / "model"))
+    assert (found.ids, found.labels, found.model_hash) == (["a", "b"], ["cat", None], model.model_hash)
+
+
+def test_files_that_hold_no_vectors(tmp_path):
+    np.save(tmp_path / "flat.npy", X[0])
+    (tmp_path / "bad.npy").write_bytes(b"no array")
+    (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
+    (tmp_path / "bad.parquet").write_bytes(b"no table")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    save_file({"a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "two.safetensors")
+    for file in (*tmp_path.iterdir(), tmp_path / "none.npy", tmp_path / "none.txt"):
+        with pytest.raises(DataError, match=file.name):
+            read_vector_file(file)
+
+
+def test_sizes_in_words():
+    assert [parse_bytes(words) for words in ("2GB", "1.5 kb", "1MiB", "7")] == [2 * 10**9, 1500, 2**20, 7]
+    for words in ("much", "0GB", "-1"):
+        with pytest.raises(UserError, match="for example 2GB"):
+            parse_bytes(words)
