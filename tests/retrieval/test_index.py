@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.retrieval_cost import index_bytes
 from similis.retrieval.faiss_index import KINDS, LADDER
 from similis.retrieval.index import build_index
 from similis.retrieval.index_choice import Measured, Target, choose_index, nearest, recall_of
@@ -32,6 +33,7 @@ def vectors():
 def test_finds_filters_changes_and_survives_the_disk(vectors, kind, similarity, tmp_path, monkeypatch):
     monkeypatch.setattr("similis.retrieval.index.FEW", 1000)
     index = build_index(vectors, labels=LABELS, kind=kind, similarity=similarity, effort=KINDS[kind].efforts[-1])
+    assert index.memory() == pytest.approx(index_bytes(kind, ROWS, DIM), rel=0.3)  # the table of docs/retrieval.md
     queries, exact = vectors[:50], search(vectors[:50], vectors, 10, similarity=similarity)
     found = index.search(queries, 10)
     assert recall_of(found.index, exact.index) >= (1.0 if kind == "flat" else 0.97)
