@@ -104,20 +104,20 @@ def test_an_index_is_bound_to_its_model(tmp_path):
 def test_saving_replaces_in_one_step_and_damage_is_found(tmp_path, monkeypatch):
     folder = save_index(build_index(torch.eye(3)), tmp_path / "kept")
     with monkeypatch.context() as broken:
-        broken.setattr("similis.run.index_folder.RunFolder.write", lambda *_: 1 / 0)
+        broken.setattr("similis.run.index_folder.About.digest", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             save_index(build_index(torch.eye(4)), folder)
     assert load_index(folder).dim == 3  # the old one, although files of the new one are there
     save_index(build_index(torch.eye(4)), folder)
     assert load_index(folder).dim == 4
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.iterdir())) == 2
     (codes,) = folder.glob("*.faiss")
     whole = codes.read_bytes()
     codes.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(DataError, match=r"the checksum of .*faiss"):
+    with pytest.raises(DataError, match="checksum"):
         load_index(folder)
     codes.unlink()
-    with pytest.raises(DataError, match="is not there"):
+    with pytest.raises(DataError, match="No such file"):
         load_index(folder)
     (folder / "index.json").write_text("{}")
     with pytest.raises(DataError, match="build it again"):

@@ -11,9 +11,9 @@ import typer
 from similis.cli.json_output import Outcome, Result
 
 if TYPE_CHECKING:
-    from similis.retrieval.index_choice import Choice, Measured, Target
+    from similis.retrieval.index_choice import Measured, Target
 
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+UNITS = ("", "k", "m", "g", "t")
 
 
 def index(
@@ -28,7 +28,7 @@ def index(
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
-    from similis.cli.screen import console
+    from similis.cli.screen import console, show_table
     from similis.retrieval.index_choice import Target, choose_index
     from similis.run.index_folder import save_index
     from similis.run.vector_file import read_vector_file
@@ -39,51 +39,33 @@ def index(
         read.vectors, read.ids, read.labels, target=target, queries=queries, sample=sample, model_hash=read.model_hash,
         similarity=similarity,  # type: ignore[arg-type]  # choose_index checks it
     )  # fmt: skip
-    count, dim = read.vectors.shape
+    (count, dim), best = read.vectors.shape, found.best
     title = f"{vectors.name}: {count:,} vectors of {dim} dimensions, measured on {found.table[0].rows:,}"
-    show(title, found, target, count)
+    heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "queries/s", "MB", "target")
+    show_table(title, heads, [kind_row(one, target, count) for one in found.table])
     if figure is not None:
-        draw(title, found, target, figure, count)
-    best = found.best
-    folder = None if found.made is None or out is None else save_index(found.made, out)
-    words = (
-        f"chosen  {best.kind}: {size_words(best.bytes * count)}, recall@10 {best.recall:.4f} at effort {best.effort}"
-    )
-    if found.made is None:
-        limit = f" within {size_words(target.memory)}" if target.memory else ""
-        words = (
-            f"No kind has recall@10 {recall:g}{limit}. The nearest is {best.kind}: {best.recall:.4f} in "
-            f"{size_words(best.bytes * count)}. Lower --recall or raise --memory."
+        from similis.cli.train_pictures import write_picture
+        from similis.figures.recall_plots import draw_index_kinds
+
+        write_picture(
+            draw_index_kinds([(one.kind, one.bytes, one.recall) for one in found.table], recall, title), figure
         )
-    console().print(words + (f"; written to {folder}" if folder else ""), markup=False, soft_wrap=True)
+    folder = None if found.made is None or out is None else save_index(found.made, out)
+    words = f"{best.kind}: recall@10 {best.recall:.4f} in {best.bytes * count / 1e6:,.1f} MB"
+    if found.made is None:
+        words = f"No kind meets the target. The nearest is {words}. Lower --recall or raise --memory."
+    words += f"; written to {folder}" if folder else ""
+    console().print(words, markup=False, soft_wrap=True)
     result = {"vectors": count, "dim": dim, "met": found.made is not None, "best": best, "kinds": found.table,
               "folder": folder, "figure": figure}  # fmt: skip
     return result if found.made is not None else Outcome(result, 1)
 
 
-def show(title: str, found: Choice, target: Target, count: int) -> None:
-    """The table of kinds."""
-    from similis.cli.screen import show_table
-
-    heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "queries/s", "memory", "target")
-    show_table(title, heads, [row_of(one, target, count) for one in found.table])
-
-
-def row_of(found: Measured, target: Target, count: int) -> tuple[str, ...]:
+def kind_row(found: Measured, target: Target, count: int) -> tuple[str, ...]:
     """A kind in words."""
     verdict = "met" if target.is_met(found, count) else "recall" if target.fits(found, count) else "memory"
     return (found.kind, str(found.effort), f"{found.bytes:.1f}", f"{found.build_seconds:.2f}", f"{found.recall:.4f}",
-            f"{found.queries_per_second:,.0f}", size_words(found.bytes * count), verdict)  # fmt: skip
-
-
-def draw(title: str, found: Choice, target: Target, path: Path, count: int) -> None:
-    """The figure of kinds."""
-    from similis.cli.train_pictures import write_picture
-    from similis.figures.index_plot import draw_index_kinds
-
-    rows = [(one.kind, one.bytes, one.recall) for one in found.table]
-    limits = (target.recall, None if target.memory is None else target.memory / count)
-    write_picture(draw_index_kinds(rows, limits, title), path)
+            f"{found.queries_per_second:,.0f}", f"{found.bytes * count / 1e6:,.1f}", verdict)  # fmt: skip
 
 
 def parse_bytes(words: str) -> int:
@@ -98,16 +80,4 @@ def parse_bytes(words: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", words.lower())
     if found is None or not float(found[1]):
         raise UserError(f"memory {words!r} given; give a number above 0 with a unit, for example 2GB or 512MiB")
-    factor = UNITS[found[2]] if not found[3] else 1024 ** list(UNITS).index(found[2])
-    return int(float(found[1]) * factor)
-
-
-def size_words(size: float) -> str:
-    """A number of bytes in words.
-
-    Example:
-        >>> size_words(2_500_000)
-        '2.5 MB'
-    """
-    unit = max((letter for letter in UNITS if size >= UNITS[letter]), key=UNITS.__getitem__, default="")
-    return f"{size / UNITS[unit]:.1f} {unit.upper()}B"
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2]))

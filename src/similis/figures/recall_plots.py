@@ -1,4 +1,4 @@
-"""Pictures of a tournament: recall by size and network, progress, cost against quality."""
+"""Recall in pictures: by size and network, progress, against the cost of a run and the bytes of an index."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ def draw_cost(rows: Sequence[tuple[str, float, float]], title: str) -> Figure:
     figure, axes = new_axes(title, "seconds of training steps, one run", RECALL)
     for number, (name, seconds, recall) in enumerate(rows):
         draw_line(axes, number, name, [seconds], [recall])
+    return place_legend(figure, axes)
+
+
+def draw_index_kinds(rows: Sequence[tuple[str, float, float]], recall: float, title: str) -> Figure:
+    """Recall@10 against bytes, with a line at the recall wanted; ``rows`` are kind, bytes for each vector, recall."""
+    figure, axes = new_axes(title, "bytes searched through for each vector", "recall@10 against exact search")
+    axes.set_xscale("log")
+    for number, (kind, size, found) in enumerate(rows):
+        draw_line(axes, number, kind, [size], [found])
+    axes.axhline(recall, color="0.5", linewidth=1, label=f"target: {recall:g}")
     return place_legend(figure, axes)
 
 

@@ -112,7 +112,12 @@ def choose_index(
     if len(rest) > sample:
         trial = Trial(vectors[held], vectors[rest], target, similarity)
         best = next(
-            (made for one in eligible(table, target, count) if (made := trial.attempt(one.kind, check=True))), None
+            (
+                made
+                for one in sorted(table, key=rank)
+                if target.is_met(one, count) and (made := trial.attempt(one.kind, check=True))
+            ),
+            None,
         )
     if best is None:
         return Choice(None, nearest(table, target, count), table)
@@ -167,23 +172,15 @@ def recall_of(found: Tensor, exact: Tensor) -> float:
 
 
 def speed_of(index: Index, queries: Tensor) -> float:
-    """Queries a second, asked at once; the median of three."""
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        index.search(queries, K)
-        seconds.append(time.perf_counter() - begin)
-    return len(queries) / sorted(seconds)[1]
+    """Queries a second, asked at once."""
+    begin = time.perf_counter()
+    index.search(queries, K)
+    return len(queries) / (time.perf_counter() - begin)
 
 
 def rank(found: Measured) -> tuple[float, float]:
     """Fewer bytes first, then more queries a second."""
     return found.bytes, -found.queries_per_second
-
-
-def eligible(table: Sequence[Measured], target: Target, rows: int) -> list[Measured]:
-    """Kinds that met the target, the cheapest first."""
-    return sorted((one for one in table if target.is_met(one, rows)), key=rank)
 
 
 def nearest(table: Sequence[Measured], target: Target, rows: int) -> Measured:
