@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 import similis
 from similis.cli.index import parse_bytes
+from similis.retrieval.gallery import Entry
 from similis.run.vector_file import read_vector_file
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
@@ -59,7 +60,7 @@ def test_files_of_vectors(tmp_path):
     found = read_vector_file(tmp_path / "parts")
     assert (found.ids[299], found.labels[299], found.model_hash) == ("2990", "2", "abc")
     model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
-    model.gallery.add(torch.eye(256)[:2], [("a", "cat", ""), ("b", None, "")])
+    model.gallery.add(torch.eye(256)[:2], [Entry("a", "cat", ""), Entry("b", None, "")])
     found = read_vector_file(model.save(tmp_path / "model"))
     assert (found.ids, found.labels, found.model_hash) == (["a", "b"], ["cat", None], model.model_hash)
 
