@@ -122,6 +122,7 @@ def scale_row(given: argparse.Namespace) -> dict[str, Any]:
 def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
     """Kinds and targets on one file of vectors."""
     x = read_vector_file(given.vectors).vectors if given.vectors else clustered(given.size, 128, 50, 0.7)[0]
+    x = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(1))]  # queries from classes of the gallery
     asked = min(1000, len(x) // 10)
     trial = Trial(x[:asked], x[asked:], Target(0.98), "cosine")
     wanted = torch.nn.functional.normalize(trial.queries).numpy()
