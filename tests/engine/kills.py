@@ -158,6 +158,24 @@ def kill_often(town: Town, kills: int, chance: random.Random, pause: float) -> N
         time.sleep(0.1)
 
 
+def kill_between_parts(town: Town, out: Path, kills: int, chance: random.Random) -> None:
+    """Kill whenever a bulk embedding has written two parts more and somebody works on the next; then let it end."""
+    kinds = (["worker", "node", "driver"] * (kills // 3 + 1))[:kills]
+    for kind in chance.sample(kinds, kills):
+        before, until = len(list(out.glob("part-*"))), time.monotonic() + LONGEST
+        while len(list(out.glob("part-*"))) < before + 2 or not workers():
+            wait(town, 0.02)
+            assert time.monotonic() < until, f"no parts after {town.killed}:\n{town.log.read_text()[-3000:]}"
+        wait(town, chance.uniform(0.0, 0.2))
+        while not workers():
+            wait(town, 0.02)
+        town.kill(kind, chance)
+    until = time.monotonic() + LONGEST
+    while not town.tend():
+        assert time.monotonic() < until, f"not done after the last kill:\n{town.log.read_text()[-3000:]}"
+        time.sleep(0.1)
+
+
 def wait(town: Town, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -34,7 +34,7 @@ def small(folder: str) -> None:
 
 def tournament(folder: Path) -> None:
     """Tasks of Ray leave the records of the local engine."""
-    from similis.study.executor import Executor
+    from similis.engine.executor import Executor
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
@@ -158,6 +158,51 @@ def killed_tournament(folder: str, kills: str, repetitions: str) -> None:
     for one, other in zip(*pages, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert "done  final-main" in seen
+
+
+def killed_embedding(folder: str, images: str, kills: str) -> None:
+    """A bulk embedding under kills, and the same by this process without."""
+    import torch
+
+    from similis.data.open_data import open_data
+    from similis.run.bulk_embedding import embed_data
+    from similis.run.embedding_job import ModelChoice
+    from tests.engine.kills import Town, kill_between_parts
+
+    root, model = Path(folder), ModelChoice("small_conv", weights=None, size=32, device="cpu")
+    data = open_data(draw_archive(root / "drawn.zip", int(images)))
+    words = ["embed", str(root / "drawn.zip"), str(root / "ray"), "--model", "small_conv", "--weights", "none"]
+    words += ["--size", "32", "--part-size", "50", "--device", "cpu", "--ray"]
+    begun = time.monotonic()
+    town = Town(words, root, root / "screen.log")
+    try:
+        kill_between_parts(town, root / "ray", int(kills), random.Random(int(kills)))
+        seconds = time.monotonic() - begun
+    finally:
+        town.close()
+    assert town.drivers == 1 + town.killed["driver"], "a driver did not survive what it should have"
+    torch.set_num_threads(1)  # as Ray's workers
+    found, alone = (embed_data(data, root / at, model, part_size=50) for at in ("ray", "alone"))
+    assert (found.embedded, alone.embedded) == (0, len(data))
+    assert found.checksum == alone.checksum  # all ids and vectors, to the bit
+    assert open_data(root / "ray").values("path") == data.values("path")  # every image once
+    speeds = (
+        f"{len(data) / seconds:.0f} images/s with them on three nodes, {len(data) / alone.seconds:.0f} in one process"
+    )
+    print(f"{sum(town.killed.values())} kills {town.killed} while {len(data):,} images were embedded; {speeds} without")
+
+
+def draw_archive(place: Path, images: int) -> str:
+    """A zip archive of drawn images in class folders."""
+    from zipfile import ZipFile
+
+    from similis.data.open_data import open_data
+
+    drawn = open_data(f"synthetic?classes=100&images={images // 100}&size=32")
+    with ZipFile(place, "w") as archive:
+        for row, (name, path) in enumerate(zip(drawn.values("class_name"), drawn.values("path"), strict=True)):
+            archive.writestr(f"{name}/{Path(path).name}", drawn.read_bytes(row))
+    return str(place)
 
 
 def under_kills(words: list[str], runs: Path, folder: Path, kills: int, pause: float) -> str:

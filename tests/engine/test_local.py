@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from similis.engine.local import WorkersLostError
 from similis.engine.local import map as engine_map
 from similis.values import UserError
 
@@ -48,6 +49,24 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     wait_for(lambda: [pid for pid in pids if alive(pid)], lambda left: not left)
+
+
+def test_lost_processes_are_replaced_as_often_as_allowed(tmp_path):
+    work = [(str(tmp_path), number) for number in range(6)]
+    told = []
+    assert engine_map(die_at_two, work, workers=2, retries=1, on_result=told.append) == [0, 1, 4, 9, 16, 25]
+    assert sorted(told) == [0, 1, 4, 9, 16, 25]  # each once
+    (tmp_path / "died").unlink()
+    with pytest.raises(WorkersLostError, match="lost 1 times"):
+        engine_map(die_at_two, work, workers=2)
+
+
+def die_at_two(case: tuple[str, int]) -> int:
+    folder, number = case
+    if number == 2 and not (died := Path(folder, "died")).exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number**2
 
 
 def pow_pid(value: int) -> tuple[int, int]:

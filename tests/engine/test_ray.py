@@ -70,6 +70,16 @@ def test_a_tournament_of_24_trials_survives_fifteen_kills(tmp_path, capsys):
     assert "24 runs" in said
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_embedding_20_000_images_survives_twenty_kills(tmp_path, capsys):
+    pytest.importorskip("ray")
+    said = scene("killed_embedding", tmp_path, 20_000, 20, seconds=3500)
+    with capsys.disabled():
+        print(said)
+    assert "20 kills" in said
+
+
 def test_nothing_of_ray_is_imported_before_it_is_asked_for():
     code = "import sys; import similis.engine.ray, similis.run.distributed; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from similis.cli.tournament import print_record
-from similis.study.executor import Executor
+from similis.engine.executor import Executor
 from similis.study.plan.cost import plan_cost
 from similis.study.report.page import write_report
 from similis.study.tournament import add_contestants, add_results, run_tournament

@@ -33,6 +33,7 @@ VERBS = {
     "data words": "data:words",
     "train": "train:train",
     "evaluate": "evaluate:evaluate",
+    "embed": "embed:embed",
     "search": "search:search",
     "serve": "serve:serve",
     "verify": "verify:verify",

@@ -55,9 +55,9 @@ def compare(
     from similis.cli.tournament import print_record
     from similis.cli.train_defaults import fit_comparison
     from similis.cli.train_spec import asked_keys, asked_spec
+    from similis.engine.executor import Executor
     from similis.run.machine import Machine
     from similis.study.compare import compare_losses
-    from similis.study.executor import Executor
     from similis.study.report.page import write_report
 
     named = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,16 +35,14 @@ def evaluate(
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
     from similis.run.evaluation import evaluate_model, evaluated_rows
-    from similis.run.load import load, pretrained
+    from similis.run.load import is_folder, open_model
 
     opened = open_data(data, root=root, allow_counts=allow_counts)
     rows, words = evaluated_rows(opened, part)
     file = None if weights == "none" else weights
     sizes: list[int | None] = [*size] if size else [None]
     models = [
-        load(name, device=device, workers=workers)
-        if is_folder(name)
-        else pretrained(name, weights=file, size=pixels, device=device, workers=workers)
+        open_model(name, weights=file, size=pixels, device=device, workers=workers)
         for name in model
         for pixels in (sizes[:1] if is_folder(name) else sizes)
     ]
@@ -56,11 +53,6 @@ def evaluate(
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
     named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]
     return {"data": opened.name, "measured": words, "models": [a | b for a, b in zip(named, found, strict=True)]}
-
-
-def is_folder(name: str) -> bool:
-    """Whether a model is meant by its folder, even by one that is not there, and not by the name of a network."""
-    return Path(name).is_dir() or ("/" in name and ":" not in name)
 
 
 def model_row(model: Model, found: Mapping[str, float]) -> tuple[str, ...]:

@@ -83,8 +83,8 @@ def run(
     gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
 ) -> Result:
     """Run a plan, or continue it; then write its report."""
+    from similis.engine.executor import Executor
     from similis.engine.ray import Share
-    from similis.study.executor import Executor
     from similis.study.plan.plan_file import read_plan
     from similis.study.report.page import write_report
     from similis.study.tournament import run_tournament

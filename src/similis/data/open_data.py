@@ -11,6 +11,7 @@ from similis.data.manifest import Manifest
 from similis.data.readers.archive import read_archive
 from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.lance import read_lance
+from similis.data.readers.part_files import list_part_files
 from similis.data.readers.tables import read_delimited, read_parquet
 from similis.data.sources import is_url
 from similis.registry import find_nearest, unknown
@@ -30,7 +31,8 @@ def open_data(
 
     Args:
         source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder
-            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, ``.lance``, or an fsspec URL of these.
+            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet`` (a file, or a folder of them), ``.lance``, or
+            an fsspec URL of these.
             A folder that is called like a known data set is given as ``./name``.
         root: the folder that holds the known data sets; None for the environment variable SIMILIS_DATA.
         images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
@@ -69,7 +71,7 @@ def read_source(
         return read_archive(source, table=table)
     if bare.endswith((".csv", ".tsv", ".txt")):
         return read_delimited(source, images=images)
-    if bare.endswith((".parquet", ".pq")):
+    if bare.endswith((".parquet", ".pq")) or (not is_url(source) and list_part_files(source)):
         return read_parquet(source, images=images)
     if is_url(source) or Path(source).is_dir():
         return read_folder(source)

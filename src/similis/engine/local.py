@@ -6,14 +6,19 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import TypeVar
 
-from similis.values import UserError
+from similis.values import SimilisError, UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class WorkersLostError(SimilisError, RuntimeError):
+    """Workers were lost more often than allowed."""
 
 
 def map(  # noqa: A001 - engine.map is what it is
@@ -21,6 +26,7 @@ def map(  # noqa: A001 - engine.map is what it is
     items: Iterable[Item],
     *,
     workers: int = 1,
+    retries: int = 0,
     on_result: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, computed by that many processes.
@@ -33,6 +39,8 @@ def map(  # noqa: A001 - engine.map is what it is
         function: of one item, defined at the top of a module.
         items: what to work on.
         workers: processes; 1 works in this process.
+        retries: how often processes may be lost, by ``kill -9`` or for want of memory; items without a result are
+            then begun again in fresh processes.
         on_result: called here with each result as soon as it is there.
 
     Example:
@@ -44,12 +52,34 @@ def map(  # noqa: A001 - engine.map is what it is
     work = list(items)
     if workers == 1 or len(work) < 2:
         return [report_result(function(item), on_result) for item in work]
-    pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("spawn"), initializer=end_with_parent)
+    found: dict[int, Result] = {}
+    for _ in range(retries + 1):
+        try:
+            map_in_pool(function, work, workers, found, on_result)
+            return [found[number] for number in range(len(work))]
+        except BrokenProcessPool:
+            continue
+    raise WorkersLostError(
+        f"processes were lost {retries + 1} times, {len(work) - len(found)} of {len(work)} items have no result; if "
+        "they need more memory than the machine has, use fewer workers"
+    )
+
+
+def map_in_pool(
+    function: Callable[[Item], Result],
+    work: list[Item],
+    workers: int,
+    found: dict[int, Result],
+    on_result: Callable[[Result], None] | None,
+) -> None:
+    """Put the results of those items into ``found`` that are not there yet, each under its number."""
+    left = [number for number in range(len(work)) if number not in found]
+    pool = ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
-        waiting: list[Future[Result]] = [pool.submit(function, item) for item in work]
+        waiting: dict[Future[Result], int] = {pool.submit(function, work[number]): number for number in left}
         for each in as_completed(waiting):
-            report_result(each.result(), on_result)
-        return [each.result() for each in waiting]
+            found[waiting[each]] = each.result()
+            report_result(found[waiting[each]], on_result)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from similis.engine.local import report_result
-from similis.values import SimilisError, UserError, import_extra
+from similis.engine.local import WorkersLostError, report_result
+from similis.values import UserError, import_extra
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class WorkersLostError(SimilisError, RuntimeError):
-    """Workers were lost more often than allowed."""
 
 
 @dataclass(frozen=True)

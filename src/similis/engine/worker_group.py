@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from similis.engine.local import WorkersLostError
 from similis.engine.process_group import OnMessage, Place, is_group_error, member_of_group
-from similis.engine.ray import Share, WorkersLostError, connect, enter, ray_library
+from similis.engine.ray import Share, connect, enter, ray_library
 from similis.values import SimilisError, UserError
 
 Result = TypeVar("Result")

@@ -73,3 +73,30 @@ def pretrained(
     machine = Machine(device=device, workers=workers)
     spec = ModelSpec(backbone=name, weights=None if weights is None else str(weights), dim=None, image_size=size)
     return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)
+
+
+def open_model(
+    name: str,
+    *,
+    weights: str | Path | None = "pretrained",
+    size: int | None = None,
+    device: str = "auto",
+    workers: int = 0,
+) -> Model:
+    """A model by what a user calls it: the folder of a run or of a saved model, or the name of a network.
+
+    Args:
+        name: a folder where it is one, or looks like one (``runs/photos-1``); else see :func:`pretrained`.
+        weights: of a network by name.
+        size: pixels of a side, of a network by name.
+        device: that computes.
+        workers: processes that read the images of a data set.
+    """
+    if is_folder(name):
+        return load(name, device=device, workers=workers)
+    return pretrained(name, weights=weights, size=size, device=device, workers=workers)
+
+
+def is_folder(name: str) -> bool:
+    """Whether a model is meant by its folder, even by one that is not there, and not by the name of a network."""
+    return Path(name).is_dir() or ("/" in name and ":" not in name)

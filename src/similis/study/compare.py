@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from similis.study.executor import Executor
+from similis.engine.executor import Executor
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import find_failed, floor_recall

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from similis.engine.executor import Executor
 from similis.registry import losses
 from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
-from similis.study.executor import Executor
 from similis.study.floors import FloorJob, floor_jobs, measure_floor
 from similis.study.plan.cost import check_runs
 from similis.study.plan.equal_terms import EqualTerms, held_terms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,7 +45,7 @@ def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path 
 
     ``write`` gets the path to write to; ``previous`` is where the old file goes once the new one is on the disk.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")  # nodes may share the folder
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +14,7 @@ from typing import Any
 
 from similis.data.content import digest_of, known_digests
 from similis.data.manifest import Manifest
+from similis.data.readers.part_files import STAMP, stamp_of
 from similis.data.sources import first_line, is_url, tree_version
 from similis.values import DataError, SimilisError, UserError, import_extra
 
@@ -73,19 +76,20 @@ WANTED = ("id", "path", "label", "class_name", "bytes")
 
 
 def read_lance(place: str) -> Manifest:
-    """A manifest whose images are read one by one, in any order, from a Lance data set."""
+    """A manifest whose images are read one by one, in any order, from a Lance data set; or one of ready vectors."""
     lance = import_extra("lance")
     if not is_url(place) and not Path(place).exists():
         raise DataError(f"there is no Lance data set {place!r}; check the path, or write it with: similis data pack")
     with lance_errors(place):
         data = lance.dataset(place)
         names = data.schema.names
-        missing = [name for name in WANTED if name not in names]
+        missing = [name for name in WANTED if name not in names and not (name == "bytes" and "vector" in names)]
         if missing:
             raise DataError(f"{place!r} lacks the columns {missing}; write it with: similis data pack")
-        table = data.to_table(columns=[name for name in names if name != "bytes"])
+        unread = "bytes" if "bytes" in names else "content"  # ready vectors stand for themselves, as in Parquet
+        table = data.to_table(columns=[name for name in names if name != unread])
     stored = (table.schema.metadata or {}).get(b"similis.name", b"").decode()
-    source = LanceSource(place, tree_version(place).mark)
+    source = LanceSource(place, tree_version(place).mark) if "bytes" in names else None
     return Manifest(stored or PurePosixPath(place.rstrip("/")).stem, table.replace_schema_metadata(None), source)
 
 
@@ -126,3 +130,23 @@ def chunks(manifest: Manifest, bare: Any, schema: Any) -> Iterator[Any]:
         images = [manifest.read_bytes(row) for row in range(start, start + part.num_rows)]
         arrays = [pa.array(column.to_pylist(), column.type) for column in part.columns]
         yield pa.record_batch([*arrays, pa.array(images, pa.large_binary())], schema=schema)
+
+
+def write_lance_vectors(files: Sequence[Path], place: str, stamp: Mapping[str, object]) -> None:
+    """Join Parquet part files into a new Lance data set, a part at a time; it appears when it is whole."""
+    pa, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    beside = Path(place).with_name(f".{Path(place).name}")
+    shutil.rmtree(beside, ignore_errors=True)  # half of one, of an attempt that was killed
+    schema = parquet.read_schema(files[0]).with_metadata({STAMP: json.dumps(stamp)})
+    batches = (
+        batch for path in files for batch in parquet.read_table(path, partitioning=None).cast(schema).to_batches()
+    )
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    import_extra("lance").write_dataset(reader, str(beside), schema=schema)
+    beside.rename(place)
+
+
+def read_lance_stamp(place: str) -> dict[str, Any]:
+    """What a Lance data set of :func:`write_lance_vectors` states of itself; empty for another one."""
+    with lance_errors(place):
+        return stamp_of(import_extra("lance").dataset(place).schema.metadata) or {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from similis.data.manifest import Manifest, from_columns
+from similis.data.readers.part_files import read_part_files
 from similis.data.sources import FolderSource, first_line, open_binary
 from similis.data.table import check_columns, is_list_of_floats, standardise_columns
 from similis.values import DataError, import_extra
@@ -58,13 +59,12 @@ def parent(place: str) -> str:
 
 
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
-    """A manifest from a Parquet file; a column ``bytes`` or ``vector`` wins over paths.
+    """A manifest from a Parquet file or a folder of them; a column ``bytes`` or ``vector`` wins over paths.
 
     Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
     try:
-        with open_binary(place) as file:
-            table = import_extra("pyarrow.parquet").ParquetFile(file).read()
+        table = read_part_files(place) if Path(place).is_dir() else read_parquet_file(place)
         check_columns(table.column_names, place)
         columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
     except FileNotFoundError as error:
@@ -75,6 +75,12 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
     return from_columns(name, columns, FolderSource(images or parent(place)))
+
+
+def read_parquet_file(place: str) -> Any:
+    """The Arrow table of a Parquet file, local or behind an fsspec URL."""
+    with open_binary(place) as file:
+        return import_extra("pyarrow.parquet").ParquetFile(file).read()
 
 
 def readable(column: Any) -> Any:

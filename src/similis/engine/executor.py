@@ -1,13 +1,15 @@
-"""Where the work of a tournament is done: here or on Ray."""
+"""Where independent items are worked on: processes of this machine, or tasks of a Ray cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from similis.engine import local, ray
-from similis.study.records import Record
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Executor:
         address: of an existing cluster; None for one on this machine.
         share: what one task takes of the cluster.
         retries: how often a task may lose its worker.
-        on_finished: called with each record as soon as it is there.
+        on_finished: called with each result as soon as it is there.
     """
 
     workers: int | None = None
@@ -28,14 +30,13 @@ class Executor:
     address: str | None = None
     share: ray.Share = field(default_factory=ray.Share)
     retries: int = 10
-    on_finished: Callable[[Record], None] | None = None
+    on_finished: Callable[[Any], None] | None = None
 
-    def map(self, function: Callable[[Any], Record], items: Iterable[Any]) -> list[Record]:
-        """The records of all items, in their order."""
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """The results of all items, in their order."""
         if not self.on_ray:
-            return local.map(
-                function, items, workers=1 if self.workers is None else self.workers, on_result=self.on_finished
-            )
+            workers = 1 if self.workers is None else self.workers
+            return local.map(function, items, workers=workers, retries=self.retries, on_result=self.on_finished)
         ray.connect(self.address)
         return ray.map(
             function, items, workers=self.workers, share=self.share, retries=self.retries, on_result=self.on_finished

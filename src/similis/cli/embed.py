@@ -1,0 +1,104 @@
+"""``similis embed SOURCE OUT --model RUN|NAME``: the vectors of a whole data set as Parquet files or as Lance."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from similis.cli.json_output import Result
+from similis.cli.options import AllowCounts, Device, Root
+
+
+def embed(
+    *,
+    source: Annotated[
+        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a URL of these, a known name.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder of the vectors; the same again continues.")],
+    model: Annotated[str, typer.Option(help="A run's folder, a saved model or bundle, or a network's name.")],
+    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
+    size: Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")] = None,
+    kind: Annotated[
+        Literal["parquet", "lance"], typer.Option("--format", help="Of OUT; lance needs a name that ends in .lance.")
+    ] = "parquet",
+    part_size: Annotated[int, typer.Option(help="Images in a part: what a killed worker loses.", min=1)] = 4096,
+    batch: Annotated[int, typer.Option(help="Images in one forward.", min=1)] = 64,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that embed. [1; on Ray as many as it has room for]", min=1)
+    ] = None,
+    on_ray: Annotated[bool, typer.Option("--ray", help="Work as tasks of Ray.")] = False,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto; implies --ray.")] = None,
+    cpus: Annotated[float, typer.Option(help="Processors of a worker on Ray.")] = 1.0,
+    gpus: Annotated[float, typer.Option(help="Graphics cards of a worker on Ray, for example 0.25.")] = 0.0,
+    allow_counts: AllowCounts = False,
+    root: Root = None,
+    device: Device = "auto",
+) -> Result:
+    """Embed every image once, in parts; if it is killed, the same command continues with what is missing."""
+    from similis.cli.screen import console
+    from similis.data.open_data import open_data
+    from similis.engine.executor import Executor
+    from similis.engine.ray import Share
+    from similis.run.bulk_embedding import embed_data, is_lance
+    from similis.run.embedding_job import ModelChoice
+    from similis.values import UserError
+
+    if is_lance(out) != (kind == "lance"):
+        raise UserError(f"--format {kind} and the folder {str(out)!r} given; lance ends in .lance, parquet does not")
+    choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model,
+                         None if weights == "none" else weights, size, device)  # fmt: skip
+    opened = open_data(source, root=root, allow_counts=allow_counts)
+    executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))
+    with PartProgress() as progress:
+        done = embed_data(
+            opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_progress=progress.update
+        )
+    speed = done.embedded / done.seconds
+    words = f"{done.images:,} vectors of {done.dim} dimensions in {out}, {done.images - done.embedded:,} of them before"
+    console().print(f"{words}; {speed:.0f} images/s", markup=False, soft_wrap=True)
+    return {**done._asdict(), "images_per_second": speed}
+
+
+class PartProgress:
+    """Images done, speed and time left: a line that moves on a terminal; in a pipe, a line now and then."""
+
+    def __init__(self) -> None:
+        from similis.cli.screen import console
+
+        self.screen, self.begun, self.said = console(), time.perf_counter(), 0.0
+        self.bar: Any = None
+
+    def __enter__(self) -> PartProgress:
+        if sys.stdout.isatty():
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self.bar = Progress(TextColumn("embedding"), BarColumn(bar_width=24), MofNCompleteColumn(),
+                                TextColumn("{task.fields[words]}"), TextColumn("left"), TimeRemainingColumn(),
+                                console=self.screen)  # fmt: skip
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, done: int, images: int) -> None:
+        """Another part is there."""
+        from similis.cli.train_display import clock
+
+        spent = time.perf_counter() - self.begun
+        words = f"{done / spent:.0f} images/s"
+        if self.bar is not None:
+            task = self.bar.task_ids[0] if self.bar.task_ids else self.bar.add_task("", total=images, words="")
+            self.bar.update(task, completed=done, words=words)
+        elif spent - self.said > SECONDS or done == images:
+            self.said = spent
+            left = clock(spent / done * (images - done))
+            self.screen.print(f"{done:,}/{images:,} images  {words}  {left} left", markup=False)
+
+
+SECONDS = 10.0  # between two lines in a pipe
