@@ -138,6 +138,10 @@ TRAINING = [
     M(f"train photos --runs photo.png {SMALL}", "photo.png", "File exists", "choose another one", 1),
 ]
 MODELS = [
+    M("embed photos photos --model RUN", "holds 'kind0'", "which is no part file", "give a new folder"),
+    M("embed photos new --model RUN --format lance", "'new'", "lance ends in .lance", "--format lance"),
+    M("embed photos new --model RUN --part-size 0", "'0' given", "greater than or equal to 1", "--part-size"),
+    M("embed photos new --model nowhere", "'nowhere'", "known: bn_inception", "any name of timm.list_models()"),
     M("evaluate photos --model nowhere", "'nowhere'", "known: bn_inception", "any name of timm.list_models()"),
     M("evaluate photos --model ./nowhere", "nowhere", "the folder of a finished run", "for example runs/"),
     M("evaluate photos --model photos", "photos is not", "it has no result.json", "`similis train` makes one"),

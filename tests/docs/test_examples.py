@@ -1,5 +1,6 @@
 """The scripts of ``examples/`` are short, are run as a reader runs them, and reach what they promise."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -80,3 +81,42 @@ def test_two_views(tmp_path):
     strings, views = (percentages(line) for line in run_example("two_views", tmp_path).splitlines())
     assert strings[1] > strings[0] + 40
     assert views[1] > views[0] + 40
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A folder that ``similis embed`` wrote."""
+    out = str(tmp_path_factory.mktemp("stores") / "vectors")
+    small = "--model small_conv --weights none --size 16 --part-size 60 --device cpu"
+    with pytest.raises(SystemExit) as end:
+        main(["embed", "synthetic?classes=20&images=10&size=16", out, *small.split()])
+    assert end.value.code in (0, None)
+    return out
+
+
+FOUND = "200 vectors, 100 of 100 queries find the ten nearest of an exact search"
+
+
+@pytest.mark.parametrize(("name", "package"), [("store_lancedb", "lancedb"), ("store_qdrant", "qdrant_client")])
+def test_stores_without_a_server(name, package, vectors, tmp_path):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    assert FOUND in run_example(name, tmp_path, vectors, "store")
+
+
+# A server of its own, below the system's folder of temporary files: as root it runs as another user, who must reach it.
+POSTGRES = """
+import subprocess, sys, tempfile
+import pgserver
+with tempfile.TemporaryDirectory() as folder, pgserver.get_server(folder) as server:
+    sys.exit(subprocess.run([sys.executable, *sys.argv[1:], server.get_uri()]).returncode)
+"""
+
+
+def test_store_pgvector(vectors, tmp_path):
+    if importlib.util.find_spec("pgserver") is None:
+        pytest.skip("needs pgserver, which carries PostgreSQL with pgvector")
+    command = [sys.executable, "-c", POSTGRES, str(EXAMPLES / "store_pgvector.py"), vectors]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert FOUND in done.stdout

@@ -80,7 +80,7 @@ def embed_data(
         raise UserError(f"{folder} is a URL; give a folder, and copy the finished part files there")
     begun, executor, place = time.perf_counter(), executor or Executor(), Path(folder)
     encoder, model_hash = open_encoder(model)
-    rows = torch.arange(len(data)).split(part_size)
+    rows = torch.split(torch.arange(len(data)), part_size)
     threads = None if executor.on_ray else worker_threads(executor.workers or 1)
     parts_folder = place.with_name(f"{place.name}.parts") if is_lance(place) else place
     job = EmbeddingJob(
