@@ -27,7 +27,8 @@ from similis.engine.executor import Executor
 from similis.model.embedder import Embedder, build_embedder
 from similis.retrieval.embed import embed
 from similis.run.bulk_embedding import embed_data, worker_threads
-from similis.run.embedding_job import ModelChoice, open_encoder
+from similis.run.embedding_job import open_encoder
+from similis.run.load import ModelChoice
 from similis.values import Batch
 
 BATCHES, SIZE_OF_BATCH = 4, 64

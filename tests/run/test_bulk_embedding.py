@@ -13,8 +13,7 @@ import torch
 
 from similis.data.open_data import open_data
 from similis.run.bulk_embedding import embed_data
-from similis.run.embedding_job import ModelChoice
-from similis.run.load import pretrained
+from similis.run.load import ModelChoice, pretrained
 from similis.values import DataError, UserError
 
 SOURCE = "synthetic?classes=8&images=5&size=16"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root
+
+PIPE_SECONDS = 10.0  # between two lines
 
 
 def embed(
@@ -44,7 +46,7 @@ def embed(
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
     from similis.run.bulk_embedding import embed_data, is_lance
-    from similis.run.embedding_job import ModelChoice
+    from similis.run.load import ModelChoice
     from similis.values import UserError
 
     if is_lance(out) != (kind == "lance"):
@@ -53,10 +55,9 @@ def embed(
                          None if weights == "none" else weights, size, device)  # fmt: skip
     opened = open_data(source, root=root, allow_counts=allow_counts)
     executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))
-    with PartProgress() as progress:
-        done = embed_data(
-            opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_progress=progress.update
-        )
+    done = embed_data(
+        opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_progress=PartProgress().show
+    )
     speed = done.embedded / done.seconds
     words = f"{done.images:,} vectors of {done.dim} dimensions in {out}, {done.images - done.embedded:,} of them before"
     console().print(f"{words}; {speed:.0f} images/s", markup=False, soft_wrap=True)
@@ -67,38 +68,17 @@ class PartProgress:
     """Images done, speed and time left: a line that moves on a terminal; in a pipe, a line now and then."""
 
     def __init__(self) -> None:
-        from similis.cli.screen import console
+        self.begun, self.said = time.perf_counter(), 0.0
 
-        self.screen, self.begun, self.said = console(), time.perf_counter(), 0.0
-        self.bar: Any = None
-
-    def __enter__(self) -> PartProgress:
-        if sys.stdout.isatty():
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self.bar = Progress(TextColumn("embedding"), BarColumn(bar_width=24), MofNCompleteColumn(),
-                                TextColumn("{task.fields[words]}"), TextColumn("left"), TimeRemainingColumn(),
-                                console=self.screen)  # fmt: skip
-            self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def update(self, done: int, images: int) -> None:
+    def show(self, done: int, images: int) -> None:
         """Another part is there."""
+        from similis.cli.screen import console
         from similis.cli.train_display import clock
 
-        spent = time.perf_counter() - self.begun
-        words = f"{done / spent:.0f} images/s"
-        if self.bar is not None:
-            task = self.bar.task_ids[0] if self.bar.task_ids else self.bar.add_task("", total=images, words="")
-            self.bar.update(task, completed=done, words=words)
-        elif spent - self.said > SECONDS or done == images:
+        spent, moves = time.perf_counter() - self.begun, sys.stdout.isatty() and done < images
+        if moves or spent - self.said > PIPE_SECONDS or done == images:
             self.said = spent
-            left = clock(spent / done * (images - done))
-            self.screen.print(f"{done:,}/{images:,} images  {words}  {left} left", markup=False)
-
-
-SECONDS = 10.0  # between two lines in a pipe
+            words = (
+                f"{done:,}/{images:,} images  {done / spent:.0f} images/s  {clock(spent / done * (images - done))} left"
+            )
+            console().print(words, markup=False, end="  \r" if moves else "\n")

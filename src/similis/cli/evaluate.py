@@ -35,17 +35,14 @@ def evaluate(
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
     from similis.run.evaluation import evaluate_model, evaluated_rows
-    from similis.run.load import is_folder, open_model
+    from similis.run.load import ModelChoice
 
     opened = open_data(data, root=root, allow_counts=allow_counts)
     rows, words = evaluated_rows(opened, part)
     file = None if weights == "none" else weights
     sizes: list[int | None] = [*size] if size else [None]
-    models = [
-        open_model(name, weights=file, size=pixels, device=device, workers=workers)
-        for name in model
-        for pixels in (sizes[:1] if is_folder(name) else sizes)
-    ]
+    choices = [ModelChoice(name, file, pixels, device, workers) for name in model for pixels in sizes]
+    models = [each.open() for each in choices if each.size == sizes[0] or not each.is_folder]
     found = [evaluate_model(each, opened, rows, rerank) for each in models]
     table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
     words += f", re-ranked by {rerank}" if rerank else ""

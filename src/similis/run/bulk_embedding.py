@@ -22,7 +22,8 @@ from similis.data.readers.lance import read_lance_stamp, write_lance_vectors
 from similis.data.readers.part_files import read_stamp
 from similis.data.sources import is_url
 from similis.engine.executor import Executor
-from similis.run.embedding_job import EmbeddingJob, ModelChoice, PartTask, check_stamp, embed_part, open_encoder
+from similis.run.embedding_job import EmbeddingJob, PartTask, check_stamp, embed_part, open_encoder
+from similis.run.load import ModelChoice
 from similis.values import UserError
 
 

@@ -13,29 +13,12 @@ import torch
 from similis.data.manifest import Manifest
 from similis.data.readers.part_files import SHARED, list_part_files, read_stamp, vector_table
 from similis.run.encoding import Encoder
-from similis.run.load import open_model
+from similis.run.load import ModelChoice
 from similis.run.machine import Machine
 from similis.training.files import replace_file
 from similis.values import DataError, UserError, import_extra
 
 FORMAT = "similis-embedding-1"
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """A model as a worker opens it; see :func:`similis.run.load.open_model`.
-
-    Attributes:
-        name: a folder, or the name of a network.
-        weights: of a network by name.
-        size: pixels of a side, of a network by name.
-        device: that computes.
-    """
-
-    name: str
-    weights: str | None = "pretrained"
-    size: int | None = None
-    device: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -123,7 +106,7 @@ def embed_part(task: PartTask) -> int:
 @lru_cache(maxsize=1)
 def open_encoder(choice: ModelChoice) -> tuple[Encoder, str]:
     """The network of a choice and its hash, opened once for all parts that a process embeds."""
-    model = open_model(choice.name, weights=choice.weights, size=choice.size, device=choice.device)
+    model = choice.open()
     return Encoder(model.embedder, Machine(device=choice.device, cache_bytes=0)), model.model_hash
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from similis.run.bundle_files import ABOUT
@@ -75,28 +76,31 @@ def pretrained(
     return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)
 
 
-def open_model(
-    name: str,
-    *,
-    weights: str | Path | None = "pretrained",
-    size: int | None = None,
-    device: str = "auto",
-    workers: int = 0,
-) -> Model:
-    """A model by what a user calls it: the folder of a run or of a saved model, or the name of a network.
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model by what a user calls it, which every process can open.
 
-    Args:
-        name: a folder where it is one, or looks like one (``runs/photos-1``); else see :func:`pretrained`.
-        weights: of a network by name.
+    Attributes:
+        name: the folder of a run or of a saved model, or the name of a network.
+        weights: of a network by name; see :func:`pretrained`.
         size: pixels of a side, of a network by name.
         device: that computes.
         workers: processes that read the images of a data set.
     """
-    if is_folder(name):
-        return load(name, device=device, workers=workers)
-    return pretrained(name, weights=weights, size=size, device=device, workers=workers)
 
+    name: str
+    weights: str | None = "pretrained"
+    size: int | None = None
+    device: str = "auto"
+    workers: int = 0
 
-def is_folder(name: str) -> bool:
-    """Whether a model is meant by its folder, even by one that is not there, and not by the name of a network."""
-    return Path(name).is_dir() or ("/" in name and ":" not in name)
+    @property
+    def is_folder(self) -> bool:
+        """Whether a folder is meant, even one that is not there, and not the name of a network."""
+        return Path(self.name).is_dir() or ("/" in self.name and ":" not in self.name)
+
+    def open(self) -> Model:
+        """The model."""
+        if self.is_folder:
+            return load(self.name, device=self.device, workers=self.workers)
+        return pretrained(self.name, weights=self.weights, size=self.size, device=self.device, workers=self.workers)
