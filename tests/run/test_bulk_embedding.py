@@ -31,11 +31,9 @@ def files(folder: Path) -> dict[str, int]:
 
 def test_parts_hold_every_vector_with_its_attributes_and_open_as_a_source(data, tmp_path):
     seen = []
-    done = embed_data(
-        data, tmp_path / "out", MODEL, part_size=16, batch_size=4, on_progress=lambda *now: seen.append(now)
-    )
+    done = embed_data(data, tmp_path / "out", MODEL, part_size=16, batch_size=4, on_part=lambda *now: seen.append(now))
     assert (done.images, done.dim, done.parts, done.embedded) == (40, 256, 3, 40)
-    assert seen == [(16, 40), (32, 40), (40, 40)]
+    assert seen == [(40, 16), (40, 16), (40, 8)]
     first = pq.read_table(tmp_path / "out" / "part-000000.parquet")
     assert first.column_names[:3] == ["id", "vector", "label"]
     assert {"path", "class_name", "split", "content"} <= set(first.column_names)

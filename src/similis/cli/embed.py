@@ -12,8 +12,6 @@ import typer
 from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root
 
-PIPE_SECONDS = 10.0  # between two lines
-
 
 def embed(
     *,
@@ -45,18 +43,18 @@ def embed(
     from similis.data.open_data import open_data
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
-    from similis.run.bulk_embedding import embed_data, is_lance
+    from similis.run.bulk_embedding import embed_data
     from similis.run.load import ModelChoice
     from similis.values import UserError
 
-    if is_lance(out) != (kind == "lance"):
+    if (out.suffix == ".lance") != (kind == "lance"):
         raise UserError(f"--format {kind} and the folder {str(out)!r} given; lance ends in .lance, parquet does not")
     choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model,
                          None if weights == "none" else weights, size, device)  # fmt: skip
     opened = open_data(source, root=root, allow_counts=allow_counts)
     executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))
     done = embed_data(
-        opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_progress=PartProgress().show
+        opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_part=PartProgress().show
     )
     speed = done.embedded / done.seconds
     words = f"{done.images:,} vectors of {done.dim} dimensions in {out}, {done.images - done.embedded:,} of them before"
@@ -65,20 +63,18 @@ def embed(
 
 
 class PartProgress:
-    """Images done, speed and time left: a line that moves on a terminal; in a pipe, a line now and then."""
+    """Images done, speed and time left, after each part: one line that moves on a terminal, many lines in a pipe."""
 
     def __init__(self) -> None:
-        self.begun, self.said = time.perf_counter(), 0.0
+        self.begun, self.done = time.perf_counter(), 0
 
-    def show(self, done: int, images: int) -> None:
-        """Another part is there."""
+    def show(self, images: int, more: int) -> None:
+        """So many more of these images are embedded."""
         from similis.cli.screen import console
         from similis.cli.train_display import clock
 
-        spent, moves = time.perf_counter() - self.begun, sys.stdout.isatty() and done < images
-        if moves or spent - self.said > PIPE_SECONDS or done == images:
-            self.said = spent
-            words = (
-                f"{done:,}/{images:,} images  {done / spent:.0f} images/s  {clock(spent / done * (images - done))} left"
-            )
-            console().print(words, markup=False, end="  \r" if moves else "\n")
+        self.done += more
+        spent, moves = time.perf_counter() - self.begun, sys.stdout.isatty() and self.done < images
+        left = clock(spent / self.done * (images - self.done))
+        words = f"{self.done:,}/{images:,} images  {self.done / spent:.0f} images/s  {left} left"
+        console().print(words, markup=False, end="  \r" if moves else "\n")

@@ -42,7 +42,8 @@ def evaluate(
     file = None if weights == "none" else weights
     sizes: list[int | None] = [*size] if size else [None]
     choices = [ModelChoice(name, file, pixels, device, workers) for name in model for pixels in sizes]
-    models = [each.open() for each in choices if each.size == sizes[0] or not each.is_folder]
+    features = opened.vectors.shape[1] if opened.has("vector") else None
+    models = [each.open(features) for each in choices if each.size == sizes[0] or not each.is_folder]
     found = [evaluate_model(each, opened, rows, rerank) for each in models]
     table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
     words += f", re-ranked by {rerank}" if rerank else ""

@@ -54,34 +54,23 @@ def map(  # noqa: A001 - engine.map is what it is
         return [report_result(function(item), on_result) for item in work]
     found: dict[int, Result] = {}
     for _ in range(retries + 1):
+        pool = ProcessPoolExecutor(
+            min(workers, len(work)), mp_context=get_context("spawn"), initializer=end_with_parent
+        )
         try:
-            map_in_pool(function, work, workers, found, on_result)
+            left = [number for number in range(len(work)) if number not in found]
+            waiting: dict[Future[Result], int] = {pool.submit(function, work[number]): number for number in left}
+            for each in as_completed(waiting):
+                found[waiting[each]] = report_result(each.result(), on_result)
             return [found[number] for number in range(len(work))]
         except BrokenProcessPool:
             continue
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
     raise WorkersLostError(
         f"processes were lost {retries + 1} times, {len(work) - len(found)} of {len(work)} items have no result; if "
         "they need more memory than the machine has, use fewer workers"
     )
-
-
-def map_in_pool(
-    function: Callable[[Item], Result],
-    work: list[Item],
-    workers: int,
-    found: dict[int, Result],
-    on_result: Callable[[Result], None] | None,
-) -> None:
-    """Put the results of those items into ``found`` that are not there yet, each under its number."""
-    left = [number for number in range(len(work)) if number not in found]
-    pool = ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn"), initializer=end_with_parent)
-    try:
-        waiting: dict[Future[Result], int] = {pool.submit(function, work[number]): number for number in left}
-        for each in as_completed(waiting):
-            found[waiting[each]] = each.result()
-            report_result(found[waiting[each]], on_result)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def report_result(result: Result, on_result: Callable[[Result], None] | None) -> Result:

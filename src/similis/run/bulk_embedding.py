@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,19 +29,7 @@ from similis.values import UserError
 
 
 class BulkEmbedding(NamedTuple):
-    """A finished job.
-
-    Attributes:
-        folder: of the part files, or of the Lance data set.
-        images: embedded in all.
-        dim: of a vector.
-        parts: part files.
-        embedded: images that this attempt embedded; the others were there.
-        seconds: of this attempt.
-        model_hash: of the model.
-        source: the fingerprint of the data.
-        checksum: of the ids and vectors of all parts in order.
-    """
+    """A finished job; ``embedded`` images and ``seconds`` are of this attempt, ``checksum`` is of ids and vectors."""
 
     folder: Path
     images: int
@@ -61,7 +50,7 @@ def embed_data(
     part_size: int = 4096,
     batch_size: int = 64,
     executor: Executor | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_part: Callable[[int, int], None] | None = None,
 ) -> BulkEmbedding:
     """Embed every image of a data set into a folder of Parquet part files; call it again to continue.
 
@@ -73,7 +62,7 @@ def embed_data(
         part_size: rows of a part: what a killed worker loses at most.
         batch_size: images in one forward.
         executor: who works; None for this process.
-        on_progress: called with the images that this attempt has embedded and with all that it will embed.
+        on_part: called after each part with the images that this attempt has to embed, and those of the part.
     """
     if part_size < 1 or batch_size < 1:
         raise UserError(f"part_size={part_size} and batch_size={batch_size} given; both are at least 1")
@@ -83,37 +72,25 @@ def embed_data(
     encoder, model_hash = open_encoder(model)
     rows = torch.split(torch.arange(len(data)), part_size)
     threads = None if executor.on_ray else worker_threads(executor.workers or 1)
-    parts_folder = place.with_name(f"{place.name}.parts") if is_lance(place) else place
+    parts_folder = place.with_name(f"{place.name}.parts") if place.suffix == ".lance" else place
     job = EmbeddingJob(
         model, model_hash, data.fingerprint(), parts_folder.absolute(), len(rows), part_size, batch_size, threads
     )
-    if is_lance(place) and place.exists():
+    if place.suffix == ".lance" and place.exists():
         stamp = read_lance_stamp(str(place))
         check_stamp(stamp, job.shared, place)
         embedded, whole = 0, stamp["checksum"]
     else:
         job.check_folder()
         tasks = [PartTask(job, number, data.select(part)) for number, part in enumerate(rows)]
-        embedded = embed_missing(tasks, executor, on_progress)
+        left = [task for task in tasks if not task.is_whole]
+        embedded = sum(len(task.data) for task in left)
+        on_finished = None if on_part is None else partial(on_part, embedded)
+        replace(executor, on_finished=on_finished).map(embed_part, left)
         whole = finish(job, place)
     seconds = time.perf_counter() - begun
     dim = encoder.embedder.dim
     return BulkEmbedding(place, len(data), dim, job.parts, embedded, seconds, model_hash, job.source, whole)
-
-
-def embed_missing(tasks: list[PartTask], executor: Executor, on_progress: Callable[[int, int], None] | None) -> int:
-    """Embed the parts that are not there; the number of their images."""
-    left = [task for task in tasks if not task.is_whole]
-    images, done = sum(len(task.data) for task in left), 0
-
-    def on_part(count: int) -> None:
-        nonlocal done
-        done += count
-        if on_progress is not None:
-            on_progress(done, images)
-
-    replace(executor, on_finished=on_part).map(embed_part, left)
-    return images
 
 
 def finish(job: EmbeddingJob, place: Path) -> str:
@@ -123,15 +100,10 @@ def finish(job: EmbeddingJob, place: Path) -> str:
     paths = [job.path(number) for number in range(job.parts)]
     stamps = [read_stamp(path) or {} for path in paths]
     whole = hashlib.sha256("".join(f"{stamp['ids']} {stamp['vectors']} " for stamp in stamps).encode()).hexdigest()
-    if is_lance(place):
+    if place.suffix == ".lance":
         write_lance_vectors(paths, str(place), job.shared | {"checksum": whole})
         shutil.rmtree(job.folder)
     return whole
-
-
-def is_lance(place: Path) -> bool:
-    """Whether the vectors are to become a Lance data set."""
-    return place.suffix == ".lance"
 
 
 def worker_threads(workers: int) -> int | None:

@@ -55,6 +55,7 @@ def pretrained(
     size: int | None = None,
     device: str = "auto",
     workers: int = 0,
+    features: int | None = None,
 ) -> Model:
     """A published network untouched: its own features, pooling and preprocessing, without a head.
 
@@ -66,13 +67,17 @@ def pretrained(
         size: pixels of a side; None for the network's own.
         device: that computes.
         workers: processes that read the images of a data set.
+        features: length of ready vectors, for the network ``identity``, which leaves them as they are.
 
     Example:
         >>> pretrained("test_vit", weights=None).dim
         64
     """
     machine = Machine(device=device, workers=workers)
-    spec = ModelSpec(backbone=name, weights=None if weights is None else str(weights), dim=None, image_size=size)
+    file = None if weights is None else str(weights)
+    spec = ModelSpec(backbone=name, weights=file, dim=None, image_size=size)
+    if features is not None:
+        spec = spec.model_copy(update={"options": {"features": features}})
     return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)
 
 
@@ -99,8 +104,15 @@ class ModelChoice:
         """Whether a folder is meant, even one that is not there, and not the name of a network."""
         return Path(self.name).is_dir() or ("/" in self.name and ":" not in self.name)
 
-    def open(self) -> Model:
-        """The model."""
+    def open(self, features: int | None = None) -> Model:
+        """The model; of the network ``identity`` for vectors of this length."""
         if self.is_folder:
             return load(self.name, device=self.device, workers=self.workers)
-        return pretrained(self.name, weights=self.weights, size=self.size, device=self.device, workers=self.workers)
+        return pretrained(
+            self.name,
+            weights=self.weights,
+            size=self.size,
+            device=self.device,
+            workers=self.workers,
+            features=features if self.name == "identity" else None,
+        )

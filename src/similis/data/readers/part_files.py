@@ -17,8 +17,8 @@ SHARED = ("format", "model", "source", "part_size", "parts")  # what all part fi
 
 
 def list_part_files(folder: str | Path) -> list[Path]:
-    """The Parquet files of a folder in the order of their names; those that are being written are hidden."""
-    return sorted(path for path in Path(folder).glob("*.parquet") if not path.name.startswith("."))
+    """The Parquet files of a folder in the order of their names; one that is being written ends otherwise."""
+    return sorted(Path(folder).glob("*.parquet"))
 
 
 def vector_table(data: Manifest, vectors: Tensor, stamp: Mapping[str, object]) -> Any:

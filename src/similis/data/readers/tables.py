@@ -64,7 +64,11 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
     try:
-        table = read_part_files(place) if Path(place).is_dir() else read_parquet_file(place)
+        if Path(place).is_dir():
+            table = read_part_files(place)
+        else:
+            with open_binary(place) as file:
+                table = import_extra("pyarrow.parquet").ParquetFile(file).read()
         check_columns(table.column_names, place)
         columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
     except FileNotFoundError as error:
@@ -75,12 +79,6 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
     if "bytes" in columns or "vector" in columns:
         return from_columns(name, columns)
     return from_columns(name, columns, FolderSource(images or parent(place)))
-
-
-def read_parquet_file(place: str) -> Any:
-    """The Arrow table of a Parquet file, local or behind an fsspec URL."""
-    with open_binary(place) as file:
-        return import_extra("pyarrow.parquet").ParquetFile(file).read()
 
 
 def readable(column: Any) -> Any:
