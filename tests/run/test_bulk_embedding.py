@@ -1,5 +1,6 @@
 """Bulk embedding: every image once in part files, whatever is killed, and refused where it would mix two jobs."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from similis.cli import main
 from similis.data.open_data import open_data
+from similis.retrieval.evaluate import evaluate
 from similis.run.bulk_embedding import embed_data
 from similis.run.load import ModelChoice, pretrained
 from similis.values import DataError, UserError
@@ -42,6 +45,17 @@ def test_parts_hold_every_vector_with_its_attributes_and_open_as_a_source(data, 
     assert torch.equal(opened.vectors, pretrained("small_conv", weights=None, size=16, device="cpu").encode(data))
     for column in ("id", "path", "label", "class_name", "split"):
         assert opened.values(column) == data.values(column)
+
+
+def test_the_command_evaluates_ready_vectors(data, tmp_path, capsys):
+    embed_data(data, tmp_path, MODEL, part_size=16)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path), "--model", "identity", "--weights", "none", "--part", "all", "--json"])
+    (found,) = json.loads(capsys.readouterr().out)["models"]
+    opened = open_data(tmp_path)
+    assert found["recall@1"] == pytest.approx(evaluate(opened.vectors, opened.labels, ks=(1,)).means["recall@1"])
+    assert found["dim"] == 256
 
 
 def test_a_second_call_keeps_whole_parts_and_embeds_missing_and_damaged_ones(data, tmp_path):

@@ -79,6 +79,7 @@ def embed_data(
     if place.suffix == ".lance" and place.exists():
         stamp = read_lance_stamp(str(place))
         check_stamp(stamp, job.shared, place)
+        shutil.rmtree(job.folder, ignore_errors=True)  # of an attempt that was killed at its very end
         embedded, whole = 0, stamp["checksum"]
     else:
         job.check_folder()
