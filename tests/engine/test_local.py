@@ -43,7 +43,7 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
     script = tmp_path / "driver.py"
     script.write_text(code)
     driver = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)], env=os.environ | {"PYTHONPATH": str(Path.cwd())}
+        [sys.executable, str(script), str(tmp_path)], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     )
     pids = wait_for(lambda: [int(f.suffix[1:]) for f in tmp_path.glob("pid.*")], lambda found: len(found) == 2)
     driver.send_signal(signal.SIGKILL)

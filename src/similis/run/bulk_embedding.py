@@ -69,6 +69,7 @@ def embed_data(
     if is_url(str(folder)):
         raise UserError(f"{folder} is a URL; give a folder, and copy the finished part files there")
     begun, executor, place = time.perf_counter(), executor or Executor(), Path(folder)
+    open_encoder.cache_clear()  # the folder may hold another model than at an earlier call
     encoder, model_hash = open_encoder(model)
     rows = torch.split(torch.arange(len(data)), part_size)
     threads = None if executor.on_ray else worker_threads(executor.workers or 1)
