@@ -104,6 +104,12 @@ def test_an_unfinished_folder_is_no_source(data, tmp_path):
         open_data(tmp_path)
 
 
+def test_a_folder_called_parquet_without_parts_is_a_data_error(tmp_path):
+    (tmp_path / "x.parquet").mkdir()
+    with pytest.raises(DataError, match=r"holds no part-\*.parquet; give the path of a Parquet file"):
+        open_data(tmp_path / "x.parquet")
+
+
 def test_lance_holds_the_same(data, tmp_path):
     pytest.importorskip("lance")
     parquet = embed_data(data, tmp_path / "out", MODEL, part_size=16)

@@ -31,7 +31,7 @@ def open_data(
 
     Args:
         source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder
-            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet`` (a file, or a folder of them), ``.lance``, or
+            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, a folder of ``part-*.parquet``, ``.lance``, or
             an fsspec URL of these.
             A folder that is called like a known data set is given as ``./name``.
         root: the folder that holds the known data sets; None for the environment variable SIMILIS_DATA.

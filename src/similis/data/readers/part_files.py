@@ -17,8 +17,8 @@ SHARED = ("format", "model", "source", "part_size", "parts")  # what all part fi
 
 
 def list_part_files(folder: str | Path) -> list[Path]:
-    """The Parquet files of a folder in the order of their names; one that is being written ends otherwise."""
-    return sorted(Path(folder).glob("*.parquet"))
+    """The part files of a folder in the order of their names; one that is being written is called otherwise."""
+    return sorted(Path(folder).glob("part-*.parquet"))
 
 
 def vector_table(data: Manifest, vectors: Tensor, stamp: Mapping[str, object]) -> Any:
@@ -46,8 +46,10 @@ def stamp_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any] | None:
 
 
 def read_part_files(folder: str) -> Any:
-    """The rows of all Parquet files of a folder as one Arrow table; parts of an unfinished job are a DataError."""
+    """The rows of all part files of a folder as one Arrow table; parts of an unfinished job are a DataError."""
     pa, files = import_extra("pyarrow"), list_part_files(folder)
+    if not files:
+        raise DataError(f"the folder {folder!r} holds no part-*.parquet; give the path of a Parquet file")
     tables = [import_extra("pyarrow.parquet").read_table(path, partitioning=None) for path in files]
     stamps = [stamp for table in tables if (stamp := stamp_of(table.schema.metadata)) is not None]
     if stamps:

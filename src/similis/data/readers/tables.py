@@ -59,7 +59,7 @@ def parent(place: str) -> str:
 
 
 def read_parquet(place: str, *, images: str | None = None) -> Manifest:
-    """A manifest from a Parquet file or a folder of them; a column ``bytes`` or ``vector`` wins over paths.
+    """A manifest from a Parquet file or a folder of part files; a column ``bytes`` or ``vector`` wins over paths.
 
     Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
     """
