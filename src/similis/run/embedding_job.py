@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +99,9 @@ def embed_part(task: PartTask) -> int:
         )
     vectors = encoder.encode(data, job.batch_size).float()
     table = vector_table(data, vectors, task.stamp | {"vectors": checksum(vectors)})
-    replace_file(job.path(number), lambda beside: import_extra("pyarrow.parquet").write_table(table, beside))
+    texts = [name for name in table.column_names if name != "vector"]  # numbers of vectors do not repeat
+    write = partial(import_extra("pyarrow.parquet").write_table, table, use_dictionary=texts)
+    replace_file(job.path(number), write)
     return len(data)
 
 
