@@ -37,6 +37,7 @@ VERBS = {
     "search": "search:search",
     "serve": "serve:serve",
     "verify": "verify:verify",
+    "cluster": "cluster:cluster",
     "compare": "compare:compare",
     "export": "export:export",
     "spec schema": "spec:schema",

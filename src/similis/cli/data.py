@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from similis.cli.json_output import Outcome, Result
+from similis.cli.options import Device
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
+    from similis.run.model import Model
 
 Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, .lance, URL, or a known name.")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
@@ -72,8 +75,19 @@ def check(
     allow_counts: AllowCounts = False,
     smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
+    model: Annotated[
+        str | None, typer.Option(help="A run, a saved model or a network's name: find copies, wrong labels, strangers.")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
+    size: Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the list and the contact sheets.")] = Path("suspects"),
+    pictures: Annotated[bool, typer.Option(help="Draw contact sheets.")] = True,
+    device: Device = "auto",
 ) -> Outcome:
-    """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors."""
+    """Count classes; find unreadable images, tiny or empty classes, duplicates, shared classes; exit 1 on errors.
+
+    With --model, images are compared by their embeddings too; what is suspected is listed and is no error.
+    """
     from similis.cli.screen import console, show_table
     from similis.data.check import check_data
     from similis.data.open_data import open_data
@@ -88,7 +102,28 @@ def check(
     console().print(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings", markup=False)
     listed = [{"severity": f.severity, "kind": f.kind, "message": f.message, "remedy": f.remedy} for f in findings]
     result = {**contents(manifest), "errors": errors, "warnings": len(findings) - errors, "findings": listed}
+    if model is not None and not any(finding.kind == "unreadable" for finding in findings):
+        from similis.run.load import ModelChoice
+
+        choice = ModelChoice(model, None if weights == "none" else weights, size, device)
+        result["suspects"] = check_embeddings(manifest, choice.open(), out, pictures)
     return Outcome(result, 1 if errors else 0)
+
+
+def check_embeddings(manifest: Manifest, model: Model, out: Path, pictures: bool) -> dict[str, Any]:
+    """What the embeddings of a model find: a table of counts on the screen, a list and contact sheets in a folder."""
+    from similis.cli.screen import console, show_table
+    from similis.run.fault_report import FILE, count_kinds, write_faults
+    from similis.run.faults import find_faults
+
+    faults = find_faults(model, manifest)
+    files = write_faults(faults, out, manifest, pictures=pictures)
+    counts = count_kinds(faults)
+    rows = [(kind, str(found), str(left)) for kind, (found, left) in counts.items()]
+    show_table(f"{manifest.name}: suspected by {model.name}", ("kind", "found", "to be excluded"), rows)
+    console().print(f"look at the sheets in {out}, correct the column 'exclude', then: ", end="", markup=False)
+    console().print(f"similis train ... --exclude {out / FILE}", markup=False, soft_wrap=True)
+    return {"counts": {kind: {"found": f, "exclude": e} for kind, (f, e) in counts.items()}, "files": files}
 
 
 def pack(

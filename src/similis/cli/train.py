@@ -46,6 +46,9 @@ def train(
     protocol: Annotated[
         str | None, typer.Option(help="fixed-validation, cross-validation, default. [fixed-validation]")
     ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="CSV file of images that do not train, from `data check --model`.")
+    ] = None,
     set_: Settings = None,
     allow_counts: AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
@@ -86,6 +89,7 @@ def train(
         "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,
         "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
         "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
+        "data.exclude": None if exclude is None else str(exclude),
     }  # fmt: skip
     keys = recipe_keys(recipe) | asked_keys(named, set_ or ()) | (ALL_CLASSES if all_classes else {})
     try:

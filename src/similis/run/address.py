@@ -72,6 +72,7 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
             values[part][key] = ""
     values["model"]["pooling"] = spec.model.pooled_by
     values["objective"]["loss"] = losses.get(spec.objective.loss).name
+    del values["data"]["exclude"]  # the division of the data says what is left out
     del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay
     return values
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.data.examples import Data, FeatureData, image_data
+from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.noise import with_wrong_labels
@@ -82,6 +83,8 @@ def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
         fold=data.fold,
         test_share=data.test_share,
     )
+    if data.exclude is not None:
+        split = leave_out(manifest, split, read_exclusions(data.exclude))
     if data.wrong_labels:
         manifest = with_wrong_labels(manifest, split.train, data.wrong_labels, seed=data.split_seed)
     return Source(manifest, split)

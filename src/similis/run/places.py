@@ -128,6 +128,7 @@ def with_whole_paths(spec: RunSpec) -> RunSpec:
         "data.source": None if source.partition("?")[0] in known or is_url(source) else source,
         "model.weights": None if weights == "pretrained" else weights,
         "objective.language": spec.objective.language,
+        "data.exclude": spec.data.exclude,
     }
     whole = {key: str(Path(name).resolve()) for key, name in named.items() if name and Path(name).exists()}
     if MARK in spec.objective.loss:

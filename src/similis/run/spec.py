@@ -41,6 +41,7 @@ class DataSpec(Part):
     validation_seed: int | None = Field(
         default=None, description="seed of the validation classes alone; null: split_seed"
     )
+    exclude: str | None = Field(default=None, description="CSV file of images that do not train; those that test stay")
     wrong_labels: float = Field(
         default=0.0, ge=0, le=1, description="share of the training labels that are replaced by wrong ones, for studies"
     )
