@@ -2,9 +2,9 @@
 
 Whole classes of CUB-200-2011, CARS196 and Omniglot, at most 2,500 images of each, embedded by EfficientNet-lite0 as it
 was published, at 128 pixels. The first half of the classes chooses the threshold; pair F1 and AMI are those of the
-other half. Beside it k-means with the true number of clusters, and scikit-learn's HDBSCAN with its defaults (noise counts as
-clusters of one). ``hundred-thousand`` clusters 100,000 vectors of 128 dimensions and 2,000 classes, and says how long
-it takes. ``SIMILIS_DATA`` names the folder of images and of the weights.
+other half. Beside it k-means with the true number of clusters, and scikit-learn's HDBSCAN with its defaults (noise
+counts as clusters of one). ``hundred-thousand`` clusters 100,000 vectors of 128 dimensions and 2,000 classes, and says
+how long it takes. ``SIMILIS_DATA`` names the folder of images and of the weights.
 """
 
 from __future__ import annotations
