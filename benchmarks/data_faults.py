@@ -180,6 +180,19 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
+NAMES = {"cub200_2011": "CUB", "cars196": "CARS196", "grocery": "Grocery"}
+COLUMNS = (
+    "precision", "recall", "phash recall at precision 0.95", "labels AP", "cleanlab self_confidence AP", "strangers AP",
+    "nearest neighbour AP",
+)  # fmt: skip
+
+
+def page_row(name: str, found: dict[str, Any]) -> str:
+    """The line of the page about one data set."""
+    cells = [NAMES[name], f"{found['photos']:,}", *(f"{found[key]:.3f}" for key in COLUMNS)]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     """Measure the data sets and print a table."""
     asked = arguments(__doc__ or "", list(DATA))

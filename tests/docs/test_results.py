@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from benchmarks import fine_tuning, first_screen, floors, known_answers, thesis_heads, verdict_rules
+from benchmarks import data_faults, fine_tuning, first_screen, floors, known_answers, thesis_heads, verdict_rules
 from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
@@ -35,6 +35,15 @@ def test_the_first_screen_shows_its_record():
         f"{sum(found['images'].values()):,} photos",
     ):
         assert number in readme
+
+
+def test_the_page_of_faults_shows_its_record():
+    page, found = (
+        (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8").splitlines(),
+        figures("data-faults.json"),
+    )
+    assert set(found) == set(data_faults.DATA)
+    assert [row for row in (data_faults.page_row(name, each) for name, each in found.items()) if row not in page] == []
 
 
 def test_the_page_of_photos_shows_the_floors():

@@ -13,7 +13,7 @@ WORTH = 0.85  # correlation at half of the size from which the full size is comp
 TOGETHER = 64  # pairs that are compared at once
 
 
-def close_pairs(near: Neighbors, cut: float, *, most: int = 10) -> Tensor:
+def close_pairs(near: Neighbors, cut: float, *, most: int = 30) -> Tensor:
     """Pairs (P, 2) of samples at least this similar, each once, the smaller row first.
 
     Args:
@@ -58,8 +58,8 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
 
 def _overlap(first: Tensor, second: Tensor) -> Tensor:
     found = [torch.empty(0)]
-    for rows in torch.arange(len(first)).split(TOGETHER) if len(first) else ():
-        a, b = first[rows], second[rows]
+    for start in range(0, len(first), TOGETHER):
+        a, b = first[start : start + TOGETHER], second[start : start + TOGETHER]
         mirrored = b.flip(2)
         ways = ((a, b), (b, a), (a, mirrored), (mirrored, a))
         found.append(torch.stack([best_window(whole, cut) for whole, cut in ways]).amax(dim=0))
