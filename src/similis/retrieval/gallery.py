@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
 from typing import NamedTuple
@@ -11,8 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.retrieval.prepared_rows import GrownTensor, Numbered, Prefix, PreparedRows
 from similis.retrieval.search import search
-from similis.retrieval.similarity import GalleryRows, as_gallery, to_comparable
+from similis.retrieval.similarity import GalleryRows, as_gallery
 from similis.values import Neighbors, UserError
 
 
@@ -29,55 +30,62 @@ class Labelled(NamedTuple):
 
     rows: GalleryRows
     labels: Tensor
-    names: list[str]
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
     """A gallery at one moment: vectors (N, D), an entry for each, and the number of changes so far.
 
-    What searches need of it is computed once and kept.
+    What searches need of it is computed once and kept, also for what the gallery holds after more was added.
     """
 
     vectors: Tensor
     entries: Sequence[Entry]
     version: int
+    prepared: PreparedRows = field(default_factory=PreparedRows, repr=False)
 
     @cached_property
     def rows(self) -> GalleryRows:
         """The vectors as a search compares them."""
-        return as_gallery(to_comparable(self.vectors))
+        return self.prepared.rows(self.vectors)
 
     @cached_property
-    def places(self) -> dict[str, list[int]]:
-        """Label -> rows that have it, labels in the order of their first row."""
-        found: dict[str, list[int]] = {}
-        for row, entry in enumerate(self.entries):
-            if entry.label is not None:
-                found.setdefault(entry.label, []).append(row)
-        return found
+    def numbered(self) -> Numbered:
+        """The labels as numbers, in the order of their first rows."""
+        return self.prepared.numbered(self.entries)
+
+    def places(self, label: str) -> Tensor:
+        """The rows with this label."""
+        numbers, number = self.numbered.numbers, self.prepared.number(label)
+        return numbers[:0] if number is None else (numbers == number).nonzero().flatten()
+
+    def label_counts(self) -> dict[str, int]:
+        """How many rows each label has."""
+        numbers, names, _ = self.numbered
+        counts = torch.bincount(numbers[numbers >= 0], minlength=len(names)).tolist()
+        return dict(zip(names, counts, strict=True))
 
     def labelled(self) -> tuple[Tensor, Tensor, list[str]]:
         """Vectors (M, D) of the entries that have a label, their numbers (M,), and the label of each number."""
-        return self.voters.rows.vectors, self.voters.labels, self.voters.names
+        return self.voters.rows.vectors, self.voters.labels, list(self.voters.names)
 
     @cached_property
     def voters(self) -> Labelled:
-        """What a query is classified by."""
-        numbers = torch.full((len(self.entries),), -1)
-        for number, members in enumerate(self.places.values()):
-            numbers[members] = number
+        """What a query is classified by; where some entries have no label, the others are copied."""
+        numbers, names, without = self.numbered
+        if not without:
+            return Labelled(self.rows, numbers, names)
         has_label = numbers >= 0
-        rows = self.rows if bool(has_label.all()) else as_gallery(self.rows.vectors[has_label])
-        return Labelled(rows, numbers[has_label], list(self.places))
+        return Labelled(as_gallery(self.rows.vectors[has_label]), numbers[has_label], names)
 
 
 class Gallery:
     """Vectors (N, D) with their entries.
 
     An id is in it once: what is added under a known id replaces what was there. Adding costs no copy of the whole
-    (room is doubled when it is used up), removing copies it once. A reader sees the gallery before a change or after
-    it, never between.
+    (room is doubled when it is used up), nor does the next search; removing and replacing copy it once. A reader sees
+    the gallery before a change or after it, never between.
 
     Args:
         dim: D.
@@ -93,7 +101,8 @@ class Gallery:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self._lock = RLock()
-        self._room = torch.empty(0, dim)
+        self._vectors = GrownTensor(dim)
+        self._prepared = PreparedRows()
         self._entries: list[Entry] = []
         self._rows: dict[str, int] = {}  # id -> row
         self._made: dict[str, int] = {}  # hash -> a row made from it
@@ -107,20 +116,22 @@ class Gallery:
         """The gallery as it is now."""
         with self._lock:
             if self._held is None or self._held.version != self._changes:
-                self._held = Contents(self._room[: len(self._entries)], tuple(self._entries), self._changes)
+                count = len(self._entries)
+                entries = Prefix(self._entries, count)
+                self._held = Contents(self._vectors.first(count), entries, self._changes, self._prepared)
             return self._held
 
     def known(self, digest: str) -> Tensor | None:
         """The vector (D,) that was made from these contents before; None if there is none."""
         with self._lock:
             row = self._made.get(digest)
-            return None if row is None else self._room[row].clone()
+            return None if row is None else self._vectors.first(len(self))[row].clone()
 
     def find(self, id: str) -> tuple[Entry, Tensor] | None:
         """Entry and vector (D,) of an id; None if it is not there."""
         with self._lock:
             row = self._rows.get(id)
-            return None if row is None else (self._entries[row], self._room[row].clone())
+            return None if row is None else (self._entries[row], self._vectors.first(len(self))[row].clone())
 
     def add(self, vectors: Tensor, entries: Sequence[Entry]) -> None:
         """Put vectors (n, D) with their entries behind the others; known ids are replaced."""
@@ -133,10 +144,8 @@ class Gallery:
         with self._lock:
             self.remove([entry.id for entry in entries if entry.id in self._rows])
             self._changes += 1
-            start = len(self._entries)
-            self._make_room(start + len(kept))
-            self._room[start : start + len(kept)] = vectors[kept].to(self._room)
-            for row, place in enumerate(kept, start):
+            self._vectors.extend(vectors[kept].float().cpu())
+            for row, place in enumerate(kept, len(self._entries)):
                 self._note(row, entries[place])
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -151,7 +160,9 @@ class Gallery:
             gone = {self._rows[name] for name in ids}
             stay = [row for row in range(len(self._entries)) if row not in gone]
             entries = [self._entries[row] for row in stay]
-            self._room = self._room[stay]  # a copy: whoever holds the old contents keeps them
+            held, self._vectors = self._vectors.first(len(self._entries)), GrownTensor(self.dim)
+            self._vectors.extend(held[stay])  # whoever holds the old contents keeps them
+            self._prepared = PreparedRows()
             self._entries, self._rows, self._made = [], {}, {}
             for row, entry in enumerate(entries):
                 self._note(row, entry)
@@ -161,12 +172,6 @@ class Gallery:
         self._rows[entry.id] = row
         if entry.digest:
             self._made.setdefault(entry.digest, row)
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._room):
-            room = torch.empty(max(rows, 2 * len(self._room)), self.dim)
-            room[: len(self._entries)] = self._room[: len(self._entries)]
-            self._room = room
 
 
 def search_gallery(
@@ -183,17 +188,17 @@ def search_gallery(
 
     Shapes: (Q, D) -> index (Q, k), similarity (Q, k).
     """
-    places = None if label is None else held.places.get(label, [])
+    places = None if label is None else held.places(label)
     rows = held.rows if places is None else as_gallery(held.rows.vectors[places])
     groups = None
     if hidden is not None:
-        entries = held.entries if places is None else [held.entries[row] for row in places]
+        entries = held.entries if places is None else [held.entries[row] for row in places.tolist()]
         number = {digest: place for place, digest in enumerate(dict.fromkeys(hidden)) if digest}
         groups = (
             torch.tensor([number.get(digest, -1) for digest in hidden]),
             torch.tensor([number.get(entry.digest, -1) for entry in entries], dtype=torch.long),
         )
     near = search(queries, rows, k, groups=groups)
-    if not places:
+    if places is None or not len(places):
         return near
-    return near._replace(index=torch.where(near.index < 0, -1, torch.tensor(places)[near.index.clamp(min=0)]))
+    return near._replace(index=torch.where(near.index < 0, -1, places[near.index.clamp(min=0)]))

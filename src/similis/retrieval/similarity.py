@@ -73,20 +73,23 @@ def as_gallery(vectors: Tensor) -> GalleryRows:
     two copies of an image would be chance. The repeats let :func:`similarities` make such ties exact.
     Rows are found by a 64-bit hash of their bits and then compared, so that a collision cannot lie.
     """
-    bits = (vectors + 0.0).view(torch.int32 if vectors.dtype == torch.float32 else torch.int64)  # -0 becomes 0
-    chance = torch.Generator().manual_seed(0)
-    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance, device="cpu") * 2 + 1
-    odd = odd.to(bits.device)
-    step = max(1, TILE // max(1, 4 * bits.shape[1]))
-    hashes = torch.cat(
-        [(part.long() * odd).sum(dim=1) for part in torch.split(bits, step)] or [bits.new_zeros(0).long()]
-    )
+    hashes = row_hashes(vectors)
     ordered, rows = hashes.sort(stable=True)
     first = torch.searchsorted(ordered, hashes)  # where the group of each row starts
     original = rows[first]
     repeats = (original != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
     same = (vectors[repeats] == vectors[original[repeats]]).all(dim=1)
     return GalleryRows(vectors, repeats[same], original[repeats][same])
+
+
+def row_hashes(vectors: Tensor) -> Tensor:
+    """A 64-bit hash (N,) of the bits of each row; equal rows have equal ones."""
+    bits = (vectors + 0.0).view(torch.int32 if vectors.dtype == torch.float32 else torch.int64)  # -0 becomes 0
+    chance = torch.Generator().manual_seed(0)
+    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance, device="cpu") * 2 + 1
+    odd = odd.to(bits.device)
+    step = max(1, TILE // max(1, 4 * bits.shape[1]))
+    return torch.cat([(part.long() * odd).sum(dim=1) for part in torch.split(bits, step)] or [bits.new_zeros(0).long()])
 
 
 def similarities(queries: Tensor, gallery: GalleryRows) -> Tensor:

@@ -82,7 +82,7 @@ def save_model_folder(
     folder, precision = RunFolder(path), embedder.precision
     save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
     save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
-    folder.write(ENTRIES, {"entries": held.entries})
+    folder.write(ENTRIES, {"entries": list(held.entries)})
     look = embedder.preprocessing
     began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
     network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
@@ -103,7 +103,7 @@ def save_model_folder(
 
 def entries_hash(entries: Sequence[Entry]) -> str:
     """What the vectors of a gallery say they belong to: ids, labels and hashes in their order."""
-    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(list(entries)).encode()).hexdigest()
 
 
 def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec, str, Contents]:

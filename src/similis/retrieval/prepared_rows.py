@@ -1,0 +1,137 @@
+"""What searches need of a gallery, kept while it grows: a new row costs the same, however many there are."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from similis.retrieval.similarity import GalleryRows, row_hashes, to_comparable
+
+
+class GrownTensor:
+    """A tensor (n, ...) that rows are put behind; room is doubled when it is used up.
+
+    Example:
+        >>> grown = GrownTensor(2)
+        >>> grown.extend(torch.eye(2))
+        >>> early = grown.first(2)
+        >>> grown.extend(torch.zeros(1, 2))
+        >>> len(grown), early.tolist()
+        (3, [[1.0, 0.0], [0.0, 1.0]])
+    """
+
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.float32) -> None:
+        self._room = torch.empty(0, *shape, dtype=dtype)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, rows: Tensor) -> None:
+        """Put rows behind the others; what :meth:`first` gave before stays as it is."""
+        end = self._count + len(rows)
+        if end > len(self._room):
+            room = torch.empty(max(end, 2 * len(self._room)), *self._room.shape[1:], dtype=rows.dtype)
+            room[: self._count] = self._room[: self._count]
+            self._room = room
+        self._room[self._count : end] = rows
+        self._count = end
+
+    def first(self, count: int) -> Tensor:
+        """The first rows, without a copy."""
+        return self._room[:count]
+
+
+class Prefix(Sequence[Any]):
+    """The first items of a list that only grows, without a copy."""
+
+    def __init__(self, items: list[Any], count: int) -> None:
+        self._items, self._count = items, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self._items, self._count)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self._items[each] for each in range(*place.indices(self._count))]
+        return self._items[range(self._count)[place]]
+
+
+class Numbered(NamedTuple):
+    """The number of each row's label (N,), -1 for none, the labels by number, and how many rows have none."""
+
+    numbers: Tensor
+    names: Sequence[str]
+    without: int
+
+
+class PreparedRows:
+    """Comparable vectors, repeats and numbers of labels of rows that are given in their order, some more each time.
+
+    Methods take all rows, compute what is new among them, and may be called from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._vectors: GrownTensor | None = None
+        self._repeats, self._originals, self._numbers = (GrownTensor(dtype=torch.long) for _ in range(3))
+        self._hashes: dict[int, int] = {}  # of a row -> the first row that has it
+        self._places: list[int] = []  # rows that repeat an earlier one
+        self._names: dict[str, int] = {}  # label -> number
+        self._labels: list[str] = []
+        self._starts: list[int] = []  # the first row of each label
+        self._bare: list[int] = []  # rows without a label
+
+    def rows(self, vectors: Tensor) -> GalleryRows:
+        """The vectors (N, D) as :func:`similis.retrieval.similarity.as_gallery` prepares them."""
+        count = len(vectors)
+        with self._lock:
+            if self._vectors is None:
+                self._vectors = GrownTensor(*vectors.shape[1:], dtype=vectors.dtype)
+            if count > len(self._vectors):
+                self._extend(self._vectors, to_comparable(vectors[len(self._vectors) :]))
+            kept = bisect_left(self._places, count)
+            return GalleryRows(self._vectors.first(count), self._repeats.first(kept), self._originals.first(kept))
+
+    def _extend(self, known: GrownTensor, new: Tensor) -> None:
+        start = len(known)
+        known.extend(new)
+        vectors, originals = known.first(len(known)), []
+        for row, value in enumerate(row_hashes(new).tolist(), start):
+            original = self._hashes.setdefault(value, row)
+            if original != row and torch.equal(vectors[original], vectors[row]):
+                self._places.append(row)
+                originals.append(original)
+        self._repeats.extend(torch.tensor(self._places[len(self._repeats) :], dtype=torch.long))
+        self._originals.extend(torch.tensor(originals, dtype=torch.long))
+
+    def numbered(self, entries: Sequence[Any]) -> Numbered:
+        """Numbers of the labels of all entries, in the order in which labels occur."""
+        count = len(entries)
+        with self._lock:
+            new = []
+            for row in range(len(self._numbers), count):
+                label = entries[row].label
+                if label is None:
+                    self._bare.append(row)
+                elif label not in self._names:
+                    self._names[label] = len(self._labels)
+                    self._labels.append(label)
+                    self._starts.append(row)
+                new.append(-1 if label is None else self._names[label])
+            self._numbers.extend(torch.tensor(new, dtype=torch.long))
+            names = Prefix(self._labels, bisect_left(self._starts, count))
+            return Numbered(self._numbers.first(count), names, bisect_left(self._bare, count))
+
+    def number(self, label: str) -> int | None:
+        """The number of a label; None for one that no row has."""
+        return self._names.get(label)
