@@ -22,10 +22,14 @@ class Hit(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A classification: the label, None for unknown, and the similarity of the nearest image that voted for it."""
+    """A classification: the label, None for unknown, and the similarity of the nearest image that voted for it.
+
+    ``nearest`` is the label that the vote went to, also where even that is too far away to be believed.
+    """
 
     label: str | None
     similarity: float
+    nearest: str | None = None
 
 
 class Explanation(NamedTuple):
@@ -58,6 +62,11 @@ def find_hits(
     """For each vector (n, D) the k entries most like it; see :func:`similis.retrieval.gallery.search_gallery`."""
     near = search_gallery(held, vectors, k, digests, label)
     return [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+
+
+def answer(nearest: str, similarity: float, limit: float | None) -> Answer:
+    """The answer to a vote: unknown where the similarity is below a limit."""
+    return Answer(nearest if limit is None or similarity >= limit else None, similarity, nearest)
 
 
 def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:

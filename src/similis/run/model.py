@@ -18,7 +18,7 @@ from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
 from similis.retrieval.gallery import Entry, Gallery, Labelled
 from similis.retrieval.similarity import to_comparable
-from similis.run.answers import Answer, Explanation, default_id, entries_of, find_hits
+from similis.run.answers import Explanation, answer, default_id, entries_of, find_hits
 from similis.run.encoding import Encoder, chunks
 from similis.run.machine import Machine
 from similis.run.model_card import model_card
@@ -181,7 +181,7 @@ class Model:
         return found[0] if one else found
 
     def classify(self, items: Any, k: int = 5, *, unknown: bool = True, accept: float | None = None) -> Any:
-        """The class that most of the k nearest labelled images have: an :class:`Answer`, or a list of them.
+        """The class that most of the k nearest labelled images have: an ``Answer``, or a list of them.
 
         Args:
             items: one item, or several.
@@ -200,9 +200,9 @@ class Model:
                 "class, or pass unknown=False"
             )
         limit = self._limit(held.version, held.voters, accept) if unknown else None
-        found = classify_vectors(self._vectors(items), rows, labels, k=k, threshold=limit)
+        found = classify_vectors(self._vectors(items), rows, labels, k=k)
         answers = [
-            Answer(names[label] if label >= 0 else None, score)
+            answer(names[label], score, limit)
             for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
         ]
         return answers[0] if self._encoder.is_one(items) else answers
