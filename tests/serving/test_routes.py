@@ -66,6 +66,8 @@ def test_classify_knows_its_images_and_answers_unknown(server, model):
     answers = [server.form("/v1/classify", {"file": photo(seed)}).json() for seed in range(900, 915)]
     mine = model.classify([photo(seed) for seed in range(900, 915)])
     assert [answer["label"] for answer in answers] == [answer.label for answer in mine]
+    assert [answer["nearest"] for answer in answers] == [answer.nearest for answer in mine]
+    assert None not in [answer.nearest for answer in mine]
     assert None in [answer["label"] for answer in answers]
 
 
@@ -79,11 +81,21 @@ def test_same_uses_the_rates_of_the_bundle(server, model):
     assert other["threshold"] == min(rate["similarity"] for rate in rates)
 
 
-def test_explain_is_a_picture(server):
+def test_explain_is_a_picture_of_the_part_that_was_asked_for(server):
     for query in ({"files": {"file": photo(3)}}, {"query_id": "kind0/0.png"}):
-        answer = server.form("/v1/explain", id=NAME, **query)
-        assert answer.headers["content-type"] == "image/png"
-        assert Image.open(io.BytesIO(answer.content)).width > 100
+        whole, part = (server.form("/v1/explain", id=NAME, **query, **box) for box in ({}, {"box": "0,0,0.4,1"}))
+        for answer in (whole, part):
+            assert answer.headers["content-type"] == "image/png"
+            assert Image.open(io.BytesIO(answer.content)).width > 100
+        assert whole.content != part.content
+
+
+def test_a_part_of_an_item_is_cut_from_its_picture(server, model):
+    small = Image.open(io.BytesIO(server.get("/v1/thumbnail", id=NAME).content))
+    want = [hit.id for hit in model.search(small.crop((0, 0, 30, 40)), 5)]
+    assert [hit[0] for hit in found(server.form("/v1/search", id=NAME, box="0,0,0.5,1", k=5))] == want
+    others = found(server.form("/v1/search", id=NAME, box="0,0,1,1", copies="false", k=24))
+    assert NAME not in [hit[0] for hit in others]
 
 
 def test_items_are_listed_in_pages(server):

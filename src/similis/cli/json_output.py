@@ -8,8 +8,9 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from contextvars import ContextVar
 from functools import wraps
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TextIO
 
 import typer
 
@@ -17,6 +18,7 @@ FLAG = "as_json"
 INTERRUPTED = 130  # what shells give for Ctrl-C
 Flag = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else to standard error.")]
 Result = Mapping[str, Any]  # what a verb returns
+_output: ContextVar[TextIO | None] = ContextVar("json_output", default=None)  # where results go; None without --json
 
 
 class Outcome(NamedTuple):
@@ -34,6 +36,7 @@ def with_json(verb: Callable[..., Result | Outcome | None]) -> Callable[..., Non
     @wraps(verb)
     def call(**given: Any) -> None:  # the signature below says what is given
         wanted = given.pop(FLAG)
+        _output.set(sys.stdout if wanted else None)
         try:
             with redirect_stdout(sys.stderr if wanted else sys.stdout):
                 found = verb(**given)
@@ -41,7 +44,7 @@ def with_json(verb: Callable[..., Result | Outcome | None]) -> Callable[..., Non
             raise typer.Exit(INTERRUPTED) from None
         result, code = found if isinstance(found, Outcome) else (found, 0)
         if wanted and result is not None:
-            typer.echo(json.dumps(plain_values(result), ensure_ascii=False, allow_nan=False))
+            print_early(result)
         if code:
             raise typer.Exit(code)
 
@@ -49,6 +52,14 @@ def with_json(verb: Callable[..., Result | Outcome | None]) -> Callable[..., Non
     call.__signature__ = own.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
+
+
+def print_early(result: Result) -> None:
+    """Print a result with ``--json`` before the verb has ended: one that serves has no other moment."""
+    out = _output.get()
+    if out is not None:
+        typer.echo(json.dumps(plain_values(result), ensure_ascii=False, allow_nan=False), file=out)
+        out.flush()
 
 
 def plain_values(value: Any) -> Any:

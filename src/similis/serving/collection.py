@@ -19,15 +19,18 @@ from torch import Tensor
 
 from similis.retrieval.classification import classify_neighbors, classify_vectors
 from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
-from similis.run.answers import Answer, Hit, hits
+from similis.run.answers import Answer, Hit, answer, hits
 from similis.run.bundle import Rate, read_rates, read_thumbnails
+from similis.run.bundle_files import ABOUT
 from similis.run.load import load
 from similis.run.model import Model
+from similis.run.model_folder import entries_hash
 from similis.serving.batching import Batcher, Work
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
 from similis.serving.store import Item, Store
 from similis.serving.uploads import Box, Upload, read_upload
+from similis.values import UserError
 
 logger = logging.getLogger(__name__)
 VOTERS = 5  # nearest images that decide the label of a query
@@ -57,7 +60,7 @@ class Collection:
     """The model object behind the routes; methods that are not coroutines compute, and are not for the event loop.
 
     Args:
-        folder: of a saved model or of a run.
+        folder: of a bundle or of a saved model.
         file: of the store.
         limits: of requests.
         metrics: where batches are counted.
@@ -65,22 +68,35 @@ class Collection:
     """
 
     def __init__(self, folder: Path, file: Path, limits: Limits, metrics: Metrics, *, read_only: bool = False) -> None:
+        if not (folder / ABOUT).exists():
+            raise UserError(
+                f"{folder} holds no {ABOUT}: a run has no images ready to be searched; write a bundle first: "
+                f"similis export {folder} bundle, then similis serve bundle"
+            )
         self.model, self.limits = load(folder), limits
+        first = self.model.gallery.contents().entries
+        self.first_count = len(first)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
         self.store = Store(file, read_only=read_only)
         try:
-            self.store.open(self.model.model_hash, self.model.dim, first_items(self.model, folder))
+            items, source = first_items(self.model, folder), entries_hash(first)
+            is_known = self.store.open(self.model.model_hash, self.model.dim, items, source)
         except BaseException:
             self.store.close()
             raise
         self.model.gallery = Gallery(self.model.dim)
         self.model.gallery.add(*self.store.load())
+        if not is_known:
+            logger.warning(
+                "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
+                "first file away or give another one with --store", file, len(self.model.gallery), folder, len(first),
+            )  # fmt: skip
         self.unknown_below: float | None = None
         self._explaining = Lock()
         kinds = (Work("search", self.search, VECTORS), Work("encode", self.encode, IMAGES))
         self.batcher = Batcher(kinds, limits.queue, metrics.batches.observe)
         self._decoders = ThreadPoolExecutor(DECODERS, "similis-decode")
-        self._writer = ThreadPoolExecutor(1, "similis-write")
+        self._writer, self._changing = ThreadPoolExecutor(1, "similis-write"), 0
         self._readers = ThreadPoolExecutor(DECODERS, "similis-read")
         self._closing = Event()
         self._changed = Event()
@@ -123,9 +139,13 @@ class Collection:
 
     async def in_writer(self, call: Any, *values: Any) -> Any:
         """Call something that changes the store; changes are made one after the other."""
-        if self._writer._work_queue.qsize() >= self.limits.queue:
+        if self._changing >= self.limits.queue:
             raise Refusal(503, "too many changes are waiting; try again in a second", retry_after="1")
-        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *values)
+        self._changing += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, call, *values)
+        finally:
+            self._changing -= 1
 
     # In threads.
 
@@ -166,12 +186,12 @@ class Collection:
         for count in set(voters):
             if len(labels) == len(held.entries):  # all have labels: those found are those that vote
                 few = near._replace(index=near.index[:, :count], similarity=near.similarity[:, :count])
-                found = classify_neighbors(few, labels, self.unknown_below)
+                found = classify_neighbors(few, labels)
             else:
-                found = classify_vectors(vectors, rows, labels, k=count, threshold=self.unknown_below)
+                found = classify_vectors(vectors, rows, labels, k=count)
             for n, (label, score) in enumerate(zip(found.labels.tolist(), found.scores.tolist(), strict=True)):
                 if voters[n] == count and score > -math.inf:  # it met somebody
-                    answers[n] = Answer(names[label] if label >= 0 else None, score)
+                    answers[n] = answer(names[label], score, self.unknown_below)
         return answers
 
     def add(self, items: Sequence[Item]) -> None:
@@ -187,9 +207,10 @@ class Collection:
         self._changed.set()
         return len(gone)
 
-    def explain(self, query: bytes, picture: bytes) -> bytes:
-        """A PNG of the regions that make two images similar."""
-        images = [read_upload(data, self.model.preprocessing, self.limits).pixels for data in (query, picture)]
+    def explain(self, query: bytes, picture: bytes, box: Box | None) -> bytes:
+        """A PNG of the regions that make two images, or a part of the first one and the second one, similar."""
+        given = ((query, box), (picture, None))
+        images = [read_upload(data, self.model.preprocessing, self.limits, box=part).pixels for data, part in given]
         with self._explaining:
             figure, held = self.model.explain(*images).picture, io.BytesIO()
             figure.savefig(held, format="png")
@@ -209,7 +230,7 @@ class Collection:
             self._changed.wait()
             self._changed.clear()
             held, started = self.model.gallery.contents(), perf_counter()
-            if len(held.voters.names) > 1 and not self._closing.is_set():
+            if len(held.numbered.names) > 1 and not self._closing.is_set():
                 self.unknown_below = self.model.unknown_threshold()
             self._closing.wait(PAUSE * (perf_counter() - started))
 
@@ -226,7 +247,7 @@ def parse_vector(data: bytes, dim: int) -> Tensor:
     """D little-endian float32 numbers."""
     if len(data) != 4 * dim:
         raise Refusal(422, f"the body has {len(data):,} bytes; send {dim} little-endian float32 numbers, {4 * dim:,}")
-    vector = torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())
-    if not bool(vector.isfinite().all()):
+    vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    if not np.isfinite(vector).all():
         raise Refusal(422, "the vector has numbers that are not finite; send finite ones")
-    return vector
+    return torch.from_numpy(vector)

@@ -32,12 +32,40 @@ HEAD = 2**16  # bytes of a request before its body
 PATIENCE = 10.0  # seconds for them
 
 
+class JoinedTransport:
+    """A transport that sends at once what one turn of the event loop writes: the head and the body of an answer."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send with what else is written before the loop turns."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Close after what was written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts.clear()
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """HTTP of uvicorn with limits on the head of a request, which comes before any application."""
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""
         super().connection_made(transport)
+        self.transport = JoinedTransport(transport, self.loop)  # type: ignore[assignment]
         self.head, self.began = 0, self.loop.time()
         self.clock = self.loop.call_later(PATIENCE, self.end_idle)
 
@@ -86,7 +114,7 @@ def serve(
     """Serve a model until the process is told to end.
 
     Args:
-        folder: of a saved model or of a run.
+        folder: of a bundle or of a saved model.
         host: address to listen at; another one than loopback needs a key in the environment.
         port: 0 for any that is free.
         store: file of the collection; None for ``collection.sqlite`` in the folder.
@@ -122,7 +150,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             guard, http=GuardedProtocol, ws="none", log_config=None, access_log=False, server_header=False,
-            timeout_graceful_shutdown=10, lifespan="on",
+            proxy_headers=False, timeout_graceful_shutdown=10, lifespan="on",
         )
     )  # fmt: skip
     server.run([listening])

@@ -139,18 +139,21 @@ class Store:
             made = self._connect("immutable=1")
         return made
 
-    def open(self, model_hash: str, dim: int, first: Iterable[Item]) -> None:
+    def open(self, model_hash: str, dim: int, first: Iterable[Item], source: str = "") -> bool:
         """Bind the collection to a model; a new one is filled in one transaction.
+
+        Returns whether it was filled from this source, as far as it is known.
 
         Args:
             model_hash: of the model whose vectors these are; another one is refused.
             dim: D.
             first: what a new collection holds.
+            source: a hash of it.
         """
         try:
             is_new = not self._reader.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
             if is_new:
-                about = {"format": FORMAT, "model_hash": model_hash, "dim": str(dim)}
+                about = {"format": FORMAT, "model_hash": model_hash, "dim": str(dim), "source": source}
                 with self._transaction() as change:
                     for statement in filter(str.strip, TABLES.split(";")):
                         change.execute(statement)
@@ -166,6 +169,7 @@ class Store:
                 f"{self.path} holds vectors of the model {found.get('model_hash', '')[:12]}, and this model is "
                 f"{model_hash[:12]}: they cannot be compared; give another file with --store, or move this one away"
             )
+        return bool(found.get("source", source) == source)
 
     def add(self, items: Sequence[Item]) -> None:
         """Put items behind the others; known ids are replaced."""
