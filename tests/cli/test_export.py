@@ -167,7 +167,7 @@ def test_an_onnx_file_that_computes_something_else_is_refused(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.photos
 @pytest.mark.timeout(3600)
-def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
+def test_onnx_runtime_pytorch_and_server_agree_on_a_thousand_real_photos(tmp_path):
     """The same embeddings to 1e-4, and the same ten nearest photos in the same order."""
     runtime = pytest.importorskip("onnxruntime")
     root = photos("grocery")
@@ -184,11 +184,32 @@ def test_onnx_runtime_and_pytorch_agree_on_a_thousand_real_photos():
     found = torch.cat(
         [torch.from_numpy(session.run(None, {"images": part.contiguous().numpy()})[0]) for part in prepared]
     )
-    expected = model.encode([data.read_bytes(row) for row in rows])
-    largest = float((found - expected).abs().max())
-    print(f"1,000 photos: largest difference of an embedding {largest:.1e}")
-    assert largest <= 1e-4
-    ours, theirs = (similis.search(vectors, vectors, 10) for vectors in (expected, found))
-    print(f"{int((ours.index != theirs.index).any(1).sum())} of 1,000 rankings differ, by ties alone")
-    chosen = (expected @ expected.T).gather(1, theirs.index)
-    assert torch.allclose(chosen, ours.similarity, atol=2e-6)  # the same photos, but for ties in the last digits
+    files = [data.read_bytes(row) for row in rows]
+    expected = model.encode(files)
+    ours = similis.search(expected, expected, 10)
+    answers = {"onnx": (found, similis.search(found, found, 10).index), "server": ask_server(model, files, tmp_path)}
+    for name, (vectors, index) in answers.items():
+        largest = float((vectors - expected).abs().max())
+        print(f"{name}: largest difference of an embedding {largest:.1e}")
+        assert largest <= 1e-4
+        print(f"{name}: {int((ours.index != index).any(1).sum())} of 1,000 rankings differ, by ties alone")
+        chosen = (expected @ expected.T).gather(1, index)
+        assert torch.allclose(chosen, ours.similarity, atol=2e-6)  # the same photos, but for ties in the last digits
+
+
+def ask_server(model, files, place):
+    """Embeddings that a server keeps of photos sent to it, and the ten nearest that it finds of each."""
+    pytest.importorskip("fastapi")
+    from similis.serving.store import Store
+    from tests.serving.running import Server
+
+    folder = model.save(place / "model")
+    with Server(folder) as server:
+        for number, data in enumerate(files):
+            assert server.enrol(data, str(number)).status_code == 201
+        found = [server.form("/v1/search", {"file": data}, k=10).json()["hits"] for data in files]
+    store = Store(folder / "collection.sqlite", read_only=True)
+    vectors, entries = store.load()
+    store.close()
+    assert [entry.id for entry in entries] == [str(number) for number in range(len(files))]
+    return vectors, torch.tensor([[int(hit["id"]) for hit in hits] for hits in found])

@@ -40,20 +40,20 @@ def server(saved, tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")  # not longer: while it is open, its event loop keeps others from running
 def browser():
     with browsing() as found:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def page_folder(tmp_path_factory):
     return save_collection(tmp_path_factory.mktemp("collection") / "model")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def page_address(page_folder):
-    """A server that all tests share; what they add they take out again."""
+    """A server that all tests of the page share; what they add they take out again."""
     with serving(page_folder) as found:
         yield found
 

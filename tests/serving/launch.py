@@ -1,24 +1,32 @@
-"""A server in a process of its own: ``python -m tests.serving.launch FOLDER OPTIONS``, which prints its address."""
+"""A server in a process of its own: ``python -m tests.serving.launch JSON``, or a fork of one that has imported this."""
 
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from similis.serving.limits import Limits
 from similis.serving.server import serve
 
-if __name__ == "__main__":
+
+def run(folder: str, options: dict[str, Any], key: str, log: str, told: str) -> None:
+    """Serve until a signal comes; what is said goes to one file, and the address to another once it answers."""
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    os.environ["SIMILIS_KEY"] = key
     torch.set_num_threads(1)
-    options = json.loads(sys.argv[2])
-    limits = Limits(**options.pop("limits", {}))
-    store = options.pop("store", None)
-    serve(
-        Path(sys.argv[1]),
-        port=0,
-        store=None if store is None else Path(store),
-        limits=limits,
-        on_ready=lambda address: print(address, flush=True),
-        **options,
-    )
+    limits, store = Limits(**options.pop("limits", {})), options.pop("store", None)
+
+    def on_ready(address: str) -> None:
+        Path(f"{told}.part").write_text(address)
+        Path(f"{told}.part").replace(told)
+
+    serve(Path(folder), port=0, store=store and Path(store), limits=limits, on_ready=on_ready, **options)
+
+
+if __name__ == "__main__":
+    run(**json.loads(sys.argv[1]))

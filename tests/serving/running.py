@@ -1,13 +1,14 @@
 """Real servers on loopback, and short words for asking them."""
 
 import json
+import multiprocessing
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import requests
 
 from tests.data.pictures import picture
+from tests.serving.launch import run
 
 KEY = "a-key-of-the-tests"
 ROOT = Path(__file__).parents[2]
-DEADLINE = 120.0  # seconds for whatever a loaded machine may take
+DEADLINE = 240.0  # seconds for whatever a loaded machine may take
 KINDS, EACH = 4, 6
 
 
@@ -30,43 +32,66 @@ def photo(number: int) -> bytes:
 PHOTOS = {f"kind{c}/{n}.png": photo(10 * c + n) for c in range(KINDS) for n in range(EACH)}
 
 
+FORKING = multiprocessing.get_context("forkserver")  # imports once what every server needs: a start takes no seconds
+FORKING.set_forkserver_preload(["tests.serving.launch"])
+
+
 class Server:
-    """A server that runs until the block is left; its log must hold no traceback then."""
+    """A server that runs until the block is left; its log must hold no traceback then.
+
+    Args:
+        folder: of a saved model.
+        around: a program with arguments that starts it; empty to fork it.
+        key: for changes; empty for one that the server makes.
+        options: of :func:`similis.serving.server.serve`.
+    """
 
     def __init__(self, folder: Path, *, around: Sequence[str] = (), key: str = KEY, **options: Any) -> None:
-        self.words = [*around, sys.executable, "-m", "tests.serving.launch", str(folder), json.dumps(options)]
-        self.environment = {**os.environ, "SIMILIS_KEY": key, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self.place = tempfile.TemporaryDirectory()
+        self.log, self.told = (Path(self.place.name, name) for name in ("log", "address"))
+        self.given = {"folder": str(folder), "options": options, "key": key, "log": str(self.log)}
+        self.given["told"], self.around = str(self.told), around
         self.session = requests.Session()
 
     def __enter__(self) -> "Server":
-        self.process = subprocess.Popen(
-            self.words, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=self.log, text=True
-        )
-        ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE)
-        line = self.process.stdout.readline().strip() if ready else ""
-        assert line, self.said()
-        self.address, _, self.key = (part.rstrip("/") for part in line.partition("#key="))
+        self.log.touch()
+        if self.around:
+            words = [*self.around, sys.executable, "-m", "tests.serving.launch", json.dumps(self.given)]
+            environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+            self.process: Any = subprocess.Popen(words, cwd=ROOT, env=environment)
+        else:
+            self.process = FORKING.Process(target=run, kwargs=self.given, daemon=True)
+            self.process.start()
+        end = time.monotonic() + DEADLINE
+        while not self.told.exists() and self.code() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        if not self.told.exists():
+            self.process.kill()
+            raise AssertionError(f"the server did not start: {self.said()}")
+        self.address, _, self.key = (part.rstrip("/") for part in self.told.read_text().partition("#key="))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop(signal.SIGTERM)
         said = self.said()
-        self.log.close()
+        self.place.cleanup()
         assert "Traceback" not in said, said
 
-    def stop(self, how: signal.Signals) -> int:
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        found: int | None = self.process.poll() if self.around else self.process.exitcode
+        return found
+
+    def stop(self, how: signal.Signals) -> int | None:
         """End the process; its exit code."""
         self.session.close()
-        self.process.send_signal(how)
-        code = self.process.wait(DEADLINE)
-        self.process.stdout.close()
-        return code
+        os.kill(self.process.pid, how)
+        (self.process.wait if self.around else self.process.join)(DEADLINE)
+        return self.code()
 
     def said(self) -> str:
         """What it has logged."""
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        return self.log.read_text(errors="replace")
 
     def ask(self, method: str, path: str, *, key: str | None = None, **more: Any) -> requests.Response:
         """One request; errors must be one sentence of JSON."""

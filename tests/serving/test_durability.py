@@ -8,7 +8,7 @@ import time
 import pytest
 import requests
 
-from tests.serving.running import DEADLINE, PHOTOS, Server, photo
+from tests.serving.running import DEADLINE, KEY, PHOTOS, Server, photo
 
 WRITERS = 3
 
@@ -24,8 +24,7 @@ class Writer(threading.Thread):
         self.unsure: set[str] = set()
 
     def run(self) -> None:
-        address, key = self.server.address, self.server.environment["SIMILIS_KEY"]
-        headers = {"Authorization": f"Bearer {key}"}
+        address, headers = self.server.address, {"Authorization": f"Bearer {KEY}"}
         with requests.Session() as session:
             for count in range(10_000):
                 name = f"w{self.number}-{self.round}-{count}"
@@ -76,7 +75,7 @@ def kill_often(folder, kills: int, seed: int) -> None:
             there |= writer.there
             gone |= writer.gone
             unsure |= writer.unsure
-        server.log.close()
+        server.place.cleanup()
 
 
 def test_killed_five_times(folder):
