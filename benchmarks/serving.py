@@ -1,4 +1,4 @@
-"""The server under load: ``python -m benchmarks.serving [--only ROW] [--json FILE] [--seconds 60]``.
+"""The server under load: ``python -m benchmarks.serving [--only ROW] [--json FILE] [--seconds 60] [--requests 100000]``.
 
 A gallery of 20,000 x 512, one query a request. Rows:
 
@@ -7,9 +7,11 @@ A gallery of 20,000 x 512, one query a request. Rows:
   rounds.
 - ``latency``: the 99th percentile at half of that throughput, as a ratio in the same way.
 - ``images``: images a second end to end (a JPEG goes out, hits come back), beside the bare model on decoded images.
-- ``memory``: resident megabytes after 1,000 requests and after all.
+- ``others``: the 99th percentile at a tenth of the throughput, alone, beside 50 clients that send a byte at a time, and
+  beside one that sends forms of 15 MiB; they take turns, and the ratios are medians over rounds.
+- ``memory``: resident megabytes after a tenth of ``--requests`` and after all.
 
-``--seconds`` bounds each turn of a row. Everything listens on 127.0.0.1 only.
+``--seconds`` bounds each turn of a row but the last. Everything listens on 127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +48,8 @@ from similis.serving.metrics import Metrics
 ITEMS, DIM, LABELS = 20_000, 512, 200
 GENERATORS, CONNECTIONS = 2, 32  # processes, and connections of each
 ROUNDS = 3
-ROWS = ("throughput", "latency", "images", "memory")
+ROWS = ("throughput", "latency", "images", "others", "memory")
+RUDE = {"alone": "", "slow": "slow", "huge": "huge"}
 SERVE = """
 import sys
 from pathlib import Path
@@ -82,6 +86,12 @@ def request_of(body: bytes, path: str, kind: str) -> bytes:
     """A request as bytes: a client that costs next to nothing leaves the cores to the server."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
+
+
+def vector_requests(vectors: torch.Tensor) -> list[bytes]:
+    """A search for each vector."""
+    kind = "application/octet-stream"
+    return [request_of(v.numpy().astype("<f4").tobytes(), "/v1/search/vector", kind) for v in vectors]
 
 
 def load_server(
@@ -152,9 +162,7 @@ def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, 
     """Throughput, and latency at half of it."""
     collection = Collection(folder, folder.parent / "baseline.sqlite", Limits(), Metrics())
     vectors = torch.nn.functional.normalize(torch.randn(512, collection.model.dim), dim=1)
-    requests = [
-        request_of(v.numpy().astype("<f4").tobytes(), "/v1/search/vector", "application/octet-stream") for v in vectors
-    ]
+    requests = vector_requests(vectors)
     turn, found = seconds / ROUNDS, {}
     with server(folder) as (port, _):
         load_server(port, requests, 2.0)
@@ -219,18 +227,35 @@ def measure_images(folder: Path, seconds: float) -> dict[str, Any]:
     return {**{k: median(v) for k, v in found.items()}, "ratio": ratio(found, "server", "encode")}
 
 
-def measure_memory(folder: Path, seconds: float) -> dict[str, Any]:
-    """Resident megabytes after a while and after all."""
+def measure_others(folder: Path, seconds: float) -> dict[str, Any]:
+    """Milliseconds of a modest load, alone and beside clients that are a burden."""
+    requests, turn = vector_requests(torch.randn(512, load(folder).dim)), seconds / ROUNDS
+    with server(folder) as (port, _):
+        rate = len(load_server(port, requests, 3.0)) / 3.0 / 10
+
+        def beside(kind: str) -> float:
+            words = [sys.executable, "-m", "benchmarks.rude_clients", str(port), str(turn + 1.0), kind]
+            rude = subprocess.Popen(words) if kind else None
+            late = percentile(load_server(port, requests, turn, rate))
+            if rude is not None:
+                rude.wait()
+            return late
+
+        found = take_turns({name: partial(beside, kind) for name, kind in RUDE.items()})
+    ratios = {f"ratio {name}": ratio(found, name, "alone") for name in list(RUDE)[1:]}
+    return {"queries a second": rate, **{k: median(v) for k, v in found.items()}, **ratios}
+
+
+def measure_memory(folder: Path, wanted: int) -> dict[str, Any]:
+    """Resident megabytes after a tenth of the requests and after all."""
+    requests = vector_requests(torch.randn(512, load(folder).dim))
     with server(folder) as (port, process):
-        vectors = torch.randn(512, load(folder).dim)
-        requests = [
-            request_of(v.numpy().astype("<f4").tobytes(), "/v1/search/vector", "application/octet-stream")
-            for v in vectors
-        ]
-        count = len(load_server(port, requests, seconds / 10))
-        early = resident(process)
-        count += len(load_server(port, requests, seconds))
-        return {"requests": count, "early": early, "late": resident(process), "ratio": resident(process) / early}
+        count, early = 0, 0.0
+        while count < wanted:
+            count += len(load_server(port, requests, 5.0))
+            early = early or (resident(process) if count >= wanted / 10 else 0.0)
+        late = resident(process)
+        return {"requests": count, "early": early, "late": late, "ratio": late / early}
 
 
 def resident(process: int) -> float:
@@ -245,6 +270,7 @@ def main() -> None:
     parser.add_argument("--only", choices=ROWS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--requests", type=int, default=100_000)
     asked = parser.parse_args()
     rows = [asked.only] if asked.only else list(ROWS)
     found: dict[str, Any] = {}
@@ -254,8 +280,10 @@ def main() -> None:
             found |= measure_queries(folder, asked.seconds, rows)
         if "images" in rows:
             found["images"] = measure_images(folder, asked.seconds)
+        if "others" in rows:
+            found["others"] = measure_others(folder, asked.seconds)
         if "memory" in rows:
-            found["memory"] = measure_memory(folder, asked.seconds)
+            found["memory"] = measure_memory(folder, asked.requests)
     for name, values in found.items():
         print_table(name, tuple(values), [tuple(values.values())])
     write_json(asked.json, "python -m benchmarks.serving", found)
