@@ -1,7 +1,7 @@
 """Clients that are a burden: ``python -m benchmarks.rude_clients PORT SECONDS slow|huge``.
 
-``slow`` holds 50 connections and sends each request a byte at a time. ``huge`` sends one form of 15 MiB after the other,
-which is no image. Both go on until the time is over, whatever the server answers.
+``slow`` holds 50 connections and sends each request a byte at a time. ``huge`` sends one form of 15 MiB after the
+other, which is no image. Both go on until the time is over, whatever the server answers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ def trickle(port: int, until: float) -> None:
     head = b"POST /v1/search/vector HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2048\r\n\r\n"
     held: list[socket.socket | None] = [None] * SLOW
     while time.perf_counter() < until:
-        for place, each in enumerate(held):
+        for place, known in enumerate(held):
             try:
-                if each is None:
-                    each = held[place] = connect(port)
-                    each.sendall(head)
-                each.sendall(b"\0")
+                held[place] = each = known or connect(port)
+                each.sendall(b"\0" if known else head)
             except OSError:
                 held[place] = None
         time.sleep(PAUSE)
@@ -39,11 +37,8 @@ def trickle(port: int, until: float) -> None:
 
 def flood(port: int, until: float) -> None:
     """Send large forms, one after the other."""
-    body = (
-        b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
-        + os.urandom(HUGE)
-        + b"\r\n--b--\r\n"
-    )
+    before = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    body = before + os.urandom(HUGE) + b"\r\n--b--\r\n"
     head = (
         "POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
         f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -1,4 +1,4 @@
-"""The server under load: ``python -m benchmarks.serving [--only ROW] [--json FILE] [--seconds 60] [--requests 100000]``.
+"""The server under load: ``python -m benchmarks.serving [--only ROW] [--json FILE] [--seconds 60] [--requests N]``.
 
 A gallery of 20,000 x 512, one query a request. Rows:
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own: ``python -m tests.serving.launch JSON``, or a fork of one that has imported this."""
+"""A server in a process of its own: ``python -m tests.serving.launch JSON``, or a fork of one that imported this."""
 
 import json
 import os
