@@ -21,7 +21,7 @@ FLAGS = [
     "--disable-sync",
 ]  # fmt: skip
 KEY = "a key that only the tests know"
-DEADLINE = 120.0  # seconds that a busy machine may take
+DEADLINE = 240.0  # seconds that a busy machine may take
 DESKTOP = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 

@@ -6,7 +6,7 @@ import pytest
 
 from similis.run.bundle import make_thumbnail
 from similis.run.load import load, pretrained
-from tests.serving.browser import browsing, serving, visiting
+from tests.serving.browser import KEY, browsing, visiting
 from tests.serving.drawn_photos import save_collection
 from tests.serving.running import PHOTOS, Server
 
@@ -54,8 +54,8 @@ def page_folder(tmp_path_factory):
 @pytest.fixture(scope="package")
 def page_address(page_folder):
     """A server that all tests of the page share; what they add they take out again."""
-    with serving(page_folder) as found:
-        yield found
+    with Server(page_folder, key=KEY) as running:
+        yield running.address
 
 
 @pytest.fixture
