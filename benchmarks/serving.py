@@ -236,7 +236,7 @@ def measure_others(folder: Path, seconds: float) -> dict[str, Any]:
         def beside(kind: str) -> float:
             words = [sys.executable, "-m", "benchmarks.rude_clients", str(port), str(turn + 1.0), kind]
             rude = subprocess.Popen(words) if kind else None
-            late = percentile(load_server(port, requests, turn, rate))
+            late = percentile(load_server(port, requests, turn, rate, connections=4))
             if rude is not None:
                 rude.wait()
             return late
