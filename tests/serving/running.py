@@ -32,7 +32,7 @@ def photo(number: int) -> bytes:
 PHOTOS = {f"kind{c}/{n}.png": photo(10 * c + n) for c in range(KINDS) for n in range(EACH)}
 
 
-FORKING = multiprocessing.get_context("forkserver")  # imports once what every server needs: a start takes no seconds
+FORKING = multiprocessing.get_context("forkserver")  # imports once what every server needs
 FORKING.set_forkserver_preload(["tests.serving.launch"])
 
 
