@@ -1,7 +1,5 @@
 """``similis index``: vectors from every kind of file, the table, the folder, the exit code where no target is met."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,17 +17,15 @@ from tests.cli.test_main import ended
 X = np.random.default_rng(0).standard_normal((300, 8), dtype=np.float32)
 
 
-def write_part(path, rows, stamp=None):
-    path.parent.mkdir(exist_ok=True)
+def write_table(path, rows):
     lists = pa.FixedSizeListArray.from_arrays(X[rows].reshape(-1), 8)
     table = pa.table({"id": [10 * row for row in rows], "label": [row % 3 for row in rows], "vector": lists})
-    words = None if stamp is None else {"similis.embedding": json.dumps(stamp)}
-    pq.write_table(table.replace_schema_metadata(words), path)
+    pq.write_table(table, path)
 
 
 def test_the_table_the_folder_and_the_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_part(tmp_path / "v.parquet", range(300))
+    write_table(tmp_path / "v.parquet", range(300))
     assert ended(["index", "v.parquet", "--recall", "0.9", "--out", "kept", "--figure", "new/kinds.png"]) == 0
     out = capsys.readouterr().out
     assert all(kind in out for kind in ("flat", "int8", "binary", "hnsw"))
@@ -50,19 +46,25 @@ def test_a_target_that_no_kind_meets_names_the_nearest_and_writes_nothing(tmp_pa
 def test_files_of_vectors(tmp_path):
     np.save(tmp_path / "v.npy", X)
     save_file({"vectors": torch.from_numpy(X), "labels": torch.arange(300)}, tmp_path / "v.safetensors")
-    stamp = {"parts": 2, "model": "abc"}
-    write_part(tmp_path / "parts" / "a.parquet", range(200), stamp)
-    with pytest.raises(DataError, match="1 of 2 parts"):
-        read_vector_file(tmp_path / "parts")
-    write_part(tmp_path / "parts" / "b.parquet", range(200, 300), stamp)
-    for name in ("v.npy", "v.safetensors", "parts"):
+    for name in ("v.npy", "v.safetensors"):
         assert torch.equal(read_vector_file(tmp_path / name).vectors, torch.from_numpy(X))
-    found = read_vector_file(tmp_path / "parts")
-    assert (found.ids[299], found.labels[299], found.model_hash) == ("2990", "2", "abc")
     model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
     model.gallery.add(torch.eye(256)[:2], [Entry("a", "cat", ""), Entry("b", None, "")])
     found = read_vector_file(model.save(tmp_path / "model"))
     assert (found.ids, found.labels, found.model_hash) == (["a", "b"], ["cat", None], model.model_hash)
+
+
+def test_the_part_files_of_embed_are_indexed_under_their_model(tmp_path, capsys):
+    source, out = "synthetic?classes=30&images=10&size=16", tmp_path / "parts"
+    model = ["--model", "small_conv", "--weights", "none", "--size", "16"]
+    assert ended(["embed", source, str(out), *model, "--part-size", "200"]) == 0
+    assert ended(["index", str(out), "--recall", "0.9", "--out", str(tmp_path / "kept")]) == 0
+    index = similis.load_index(tmp_path / "kept")
+    expected = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    assert (len(index), index.model_hash) == (300, expected.model_hash)
+    (out / "part-000001.parquet").unlink()
+    assert ended(["index", str(out)]) == 1
+    assert "lacks 1 of 2 parts" in capsys.readouterr().err
 
 
 def test_files_that_hold_no_vectors(tmp_path):

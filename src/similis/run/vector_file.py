@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +10,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from similis.data.readers.part_files import list_part_files, read_part_files, read_stamp
 from similis.run.bundle_files import ABOUT
 from similis.run.load import load
 from similis.training.files import in_one_line
 from similis.values import DataError, import_extra
-
-STAMP = b"similis.embedding"  # key of what `similis embed` notes in the metadata of its part files
 
 
 class NamedVectors(NamedTuple):
@@ -36,7 +34,7 @@ def read_vector_file(path: Path) -> NamedVectors:
         held = model.gallery.contents()
         names, labels = [entry.id for entry in held.entries], [entry.label for entry in held.entries]
         return NamedVectors(held.vectors, names, labels, model.model_hash)
-    kind = ".parquet" if path.is_dir() and any(path.glob("[!.]*.parquet")) else path.suffix
+    kind = ".parquet" if path.is_dir() and list_part_files(path) else path.suffix
     if kind not in readers or not path.exists():
         raise DataError(
             f"no vectors at {path}; give a .npy, .safetensors or .parquet file, a folder of part files, "
@@ -72,12 +70,11 @@ def read_safetensors(path: Path) -> NamedVectors:
 
 def read_parquet(path: Path) -> NamedVectors:
     """Columns ``vector``, perhaps ``id``, and ``class_name`` or ``label``; of a folder all its part files."""
-    files = sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]
-    tables = [import_extra("pyarrow.parquet").read_table(file, partitioning=None) for file in files]
-    stamp = json.loads((tables[0].schema.metadata or {}).get(STAMP, b"{}"))
-    if stamp and path.is_dir() and stamp["parts"] != len(files):
-        raise DataError(f"{path} holds {len(files)} of {stamp['parts']} parts; finish `similis embed` first")
-    table = import_extra("pyarrow").concat_tables([one.replace_schema_metadata(None) for one in tables])
+    if path.is_dir():
+        table, first = read_part_files(str(path)), list_part_files(path)[0]
+    else:
+        table, first = import_extra("pyarrow.parquet").read_table(path, partitioning=None), path
+    stamp = read_stamp(first) or {}
     if "vector" not in table.column_names:
         raise DataError(f"{path} has the columns {table.column_names}; the vectors belong into a column 'vector'")
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
