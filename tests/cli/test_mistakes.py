@@ -53,6 +53,7 @@ def place(tmp_path_factory):
         (root / f"{name}.yaml").write_text(yaml.safe_dump(values(**changes)))
     source = str(root / "photos")
     run = ran(root / "runs", data__source=source, training__batch_size=4, training__epochs=1)
+    similis.pretrained("small_conv", weights=None, size=16, device="cpu").save(root / "model")
     return root, str(run.folder)
 
 

@@ -41,14 +41,6 @@ def test_three_nodes_and_one_lost(tmp_path):
     assert "all as expected" in scene("lost_node", tmp_path, seconds=1200)
 
 
-@pytest.mark.timeout(1560)
-def test_a_run_survives_three_kills(tmp_path):
-    """A worker, a node and a driver of a real cluster of three nodes; the result is that of an undisturbed run."""
-    pytest.importorskip("ray")
-    said = scene("killed_run", tmp_path, 3, 50, 0.3)
-    assert "3 kills {'worker': 1, 'node': 1, 'driver': 1}" in said
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_run_survives_fifteen_kills(tmp_path, capsys):
