@@ -15,13 +15,13 @@ from similis.run.faults import Fault
 from similis.training.files import replace_file
 
 FILE = "suspects.csv"
-SIDE, ROWS = 112, 30  # pixels of an image on a sheet, rows of it
+SIDE, ACROSS, SHOWN = 112, 8, 40  # pixels of an image on a sheet, images of a row, faults of a sheet
 HEADINGS = {
-    "leak": "in train (left) and in test (right)",
-    "near-duplicate": "two copies of one image",
-    "label": "doubted label (left), nearest image of the class that its neighbours have (right)",
+    "leak": "pairs: in train, then in test",
+    "near-duplicate": "pairs: two copies of one image",
+    "label": "pairs: a doubted label, then the nearest image of the class that its neighbours have",
     "stranger": "like no class",
-    "alike-classes": "two classes that look like one",
+    "alike-classes": "pairs: two classes that look like one",
 }
 
 
@@ -34,7 +34,9 @@ def write_faults(faults: Sequence[Fault], folder: Path, data: Manifest, *, pictu
     written = [folder / FILE]
     for kind in dict.fromkeys(fault.kind for fault in faults) if pictures else ():
         held = [fault for fault in faults if fault.kind == kind]
-        sheet = draw_sheet([tiles_of(fault, data) for fault in held[:ROWS]], side=SIDE, title=HEADINGS[kind])
+        tiles = [tile for fault in held[:SHOWN] for tile in tiles_of(fault, data)]
+        rows = [tiles[start : start + ACROSS] for start in range(0, len(tiles), ACROSS)]
+        sheet = draw_sheet(rows, side=SIDE, title=HEADINGS[kind])
         written.append(save_figure(sheet, folder / f"{kind}.png"))
     return written
 
