@@ -30,7 +30,7 @@ from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.retrieval.duplicates import close_pairs
 from similis.retrieval.similarity import to_comparable
-from similis.retrieval.suspects import VOTERS, label_votes, nearest_samples, strangeness
+from similis.retrieval.suspects import TEMPERATURE, VOTERS, label_votes, nearest_samples, strangeness
 from similis.run.faults import DOUBT, STRANGE, copy_cuts, pair_overlap
 from similis.run.load import pretrained
 from similis.run.model import Model
@@ -72,8 +72,8 @@ def plant(name: str, seed: int = 0) -> tuple[Manifest, dict[str, Any]]:
         stored = io.BytesIO()
         make_copy(open_image(clean, rows[row]), generator).save(stored, "PNG")
         contents.append(stored.getvalue())
-    given = np.concatenate([labels, generator.integers(0, classes // 2, len(originals)), np.empty(0, int)])
-    given = np.concatenate([given, generator.integers(0, classes, len(foreign))])
+    drawn = generator.integers(0, classes // 2, len(originals)), generator.integers(0, classes, len(foreign))
+    given = np.concatenate([labels, *drawn])
     wrong = generator.choice(len(rows), round(0.05 * len(rows)), replace=False)
     given[wrong] = (given[wrong] + generator.integers(1, classes, len(wrong))) % classes
     parts = ["test" if each else "train" for each in test] + ["train"] * len(originals)
@@ -93,9 +93,11 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
     return float((np.cumsum(hit) / np.arange(1, len(hit) + 1))[hit].mean())
 
 
-def measure_copies(model: Model, data: Manifest, near: Neighbors, truth: set[tuple[int, int]]) -> dict[str, Any]:
+def measure_copies(
+    model: Model, data: Manifest, vectors: Tensor, near: Neighbors, truth: set[tuple[int, int]]
+) -> dict[str, Any]:
     """Precision and recall of pairs across the parts at the calibrated cuts, the whole curve, and the peer."""
-    similar, same = copy_cuts(model, data, 0)
+    similar, same = copy_cuts(model, data, vectors, 0)
     pairs = close_pairs(near, similar)
     parts = np.array(data.parts)
     pairs = pairs[torch.from_numpy(parts[pairs[:, 0]] != parts[pairs[:, 1]])]
@@ -151,7 +153,7 @@ def measure_labels(near: Neighbors, labels: Tensor, wrong: np.ndarray, count: in
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
         return found
-    weights_ = ((near.similarity - near.similarity[:, :1]) / 0.05).exp()
+    weights_ = ((near.similarity - near.similarity[:, :1]) / TEMPERATURE).exp()
     shares = torch.zeros(len(labels), int(labels.max()) + 1).scatter_add_(1, labels[near.index], weights_)
     shares = (shares / shares.sum(dim=1, keepdim=True)).numpy()[:count]
     for method in ("self_confidence", "normalized_margin"):
@@ -164,14 +166,15 @@ def measure(name: str) -> dict[str, Any]:
     """All finders on one data set."""
     data, where = plant(name)
     model = pretrained("tf_efficientnet_lite0", weights=weights(), size=PIXELS, device="cpu")
-    near = nearest_samples(to_comparable(model.encode(data)), VOTERS)
+    vectors = to_comparable(model.encode(data))
+    near = nearest_samples(vectors, VOTERS)
     labels = data.labels
     strange, foreign = strangeness(near, labels).numpy(), np.isin(np.arange(len(data)), where["foreign"])
     chosen = strange >= STRANGE
     return {
         "photos": where["photos"],
         "classes": int(labels.max()) + 1,
-        **measure_copies(model, data, near, where["copies"]),
+        **measure_copies(model, data, vectors, near, where["copies"]),
         **measure_labels(near, labels, where["wrong"], where["photos"]),
         "strangers AP": average_precision(foreign, strange),
         "nearest neighbour AP": average_precision(foreign, -near.similarity[:, 0].numpy()),

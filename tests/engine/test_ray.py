@@ -43,33 +43,22 @@ def test_three_nodes_and_one_lost(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_run_survives_fifteen_kills(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("killed_run", (15, 500, 1.5), ["15 kills"]),
+        ("killed_tournament", (15, 3), ["15 kills", "24 runs"]),
+        ("killed_embedding", (20_000, 20), ["20 kills"]),
+    ],
+)
+def test_work_survives_many_kills(tmp_path, capsys, name, arguments, told):
+    """A run, a tournament of 24 trials and 20,000 images to embed, while workers, nodes and drivers are killed."""
     pytest.importorskip("ray")
-    said = scene("killed_run", tmp_path, 15, 500, 1.5, seconds=3500)
+    said = scene(name, tmp_path, *arguments, seconds=3500)
     with capsys.disabled():
         print(said)
-    assert "15 kills" in said
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_tournament_of_24_trials_survives_fifteen_kills(tmp_path, capsys):
-    pytest.importorskip("ray")
-    said = scene("killed_tournament", tmp_path, 15, 3, seconds=3500)
-    with capsys.disabled():
-        print(said)
-    assert "15 kills" in said
-    assert "24 runs" in said
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_embedding_20_000_images_survives_twenty_kills(tmp_path, capsys):
-    pytest.importorskip("ray")
-    said = scene("killed_embedding", tmp_path, 20_000, 20, seconds=3500)
-    with capsys.disabled():
-        print(said)
-    assert "20 kills" in said
+    for words in told:
+        assert words in said
 
 
 def test_nothing_of_ray_is_imported_before_it_is_asked_for():

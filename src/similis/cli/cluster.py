@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Root
+from similis.cli.options import Device, Root, Size, Weights
 
 
 def cluster(
@@ -21,8 +21,8 @@ def cluster(
     labelled: Annotated[str | None, typer.Option(help="Labelled photos of similar things, for the threshold.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Mean similarity from which clusters merge.")] = None,
     folders: Annotated[bool, typer.Option("--folders", help="Copy the photos into a folder for each cluster.")] = False,
-    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
-    size: Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")] = None,
+    weights: Weights = "pretrained",
+    size: Size = None,
     pictures: Annotated[bool, typer.Option(help="Draw a contact sheet.")] = True,
     root: Root = None,
     device: Device = "auto",
@@ -33,7 +33,7 @@ def cluster(
     from similis.run.clusters import cluster_folder, cluster_threshold, copy_clusters
     from similis.run.load import ModelChoice
 
-    opened = ModelChoice(model, None if weights == "none" else weights, size, device).open()
+    opened = ModelChoice(model, weights, size, device).open()
     known = None if labelled is None else open_data(labelled, root=root)
     value, origin = cluster_threshold(opened, threshold, known)
     found = cluster_folder(opened, folder, out, value, pictures=pictures)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import Outcome, Result
-from similis.cli.options import Device
+from similis.cli.options import Device, Size, Weights
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
@@ -78,8 +78,8 @@ def check(
     model: Annotated[
         str | None, typer.Option(help="A run, a saved model or a network's name: find copies, wrong labels, strangers.")
     ] = None,
-    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
-    size: Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")] = None,
+    weights: Weights = "pretrained",
+    size: Size = None,
     out: Annotated[Path, typer.Option(help="Folder for the list and the contact sheets.")] = Path("suspects"),
     pictures: Annotated[bool, typer.Option(help="Draw contact sheets.")] = True,
     device: Device = "auto",
@@ -105,8 +105,8 @@ def check(
     if model is not None and not any(finding.kind == "unreadable" for finding in findings):
         from similis.run.load import ModelChoice
 
-        choice = ModelChoice(model, None if weights == "none" else weights, size, device)
-        result["suspects"] = check_embeddings(manifest, choice.open(), out, pictures)
+        opened = ModelChoice(model, weights, size, device).open()
+        result["suspects"] = check_embeddings(manifest, opened, out, pictures)
     return Outcome(result, 1 if errors else 0)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, Root
+from similis.cli.options import AllowCounts, Device, Root, Size, Weights
 
 
 def embed(
@@ -20,8 +20,8 @@ def embed(
     ],
     out: Annotated[Path, typer.Argument(help="Folder of the vectors; the same again continues.")],
     model: Annotated[str, typer.Option(help="A run's folder, a saved model or bundle, or a network's name.")],
-    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
-    size: Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")] = None,
+    weights: Weights = "pretrained",
+    size: Size = None,
     kind: Annotated[
         Literal["parquet", "lance"], typer.Option("--format", help="Of OUT; lance needs a name that ends in .lance.")
     ] = "parquet",
@@ -49,8 +49,7 @@ def embed(
 
     if (out.suffix == ".lance") != (kind == "lance"):
         raise UserError(f"--format {kind} and the folder {str(out)!r} given; lance ends in .lance, parquet does not")
-    choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model,
-                         None if weights == "none" else weights, size, device)  # fmt: skip
+    choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model, weights, size, device)
     opened = open_data(source, root=root, allow_counts=allow_counts)
     executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))
     done = embed_data(

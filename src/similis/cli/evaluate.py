@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, Root
+from similis.cli.options import AllowCounts, Device, Root, Weights
 
 if TYPE_CHECKING:
     from similis.run.model import Model
@@ -20,7 +20,7 @@ def evaluate(
     model: Annotated[
         list[str], typer.Option(help="A run's folder, a saved model, or a network's name; may be given often.")
     ],
-    weights: Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")] = "pretrained",
+    weights: Weights = "pretrained",
     size: Annotated[
         list[int] | None, typer.Option(help="Pixels of a side, for a network by name; may be given often. [its own]")
     ] = None,
@@ -39,9 +39,8 @@ def evaluate(
 
     opened = open_data(data, root=root, allow_counts=allow_counts)
     rows, words = evaluated_rows(opened, part)
-    file = None if weights == "none" else weights
     sizes: list[int | None] = [*size] if size else [None]
-    choices = [ModelChoice(name, file, pixels, device, workers) for name in model for pixels in sizes]
+    choices = [ModelChoice(name, weights, pixels, device, workers) for name in model for pixels in sizes]
     features = opened.vectors.shape[1] if opened.has("vector") else None
     models = [each.open(features) for each in choices if each.size == sizes[0] or not each.is_folder]
     found = [evaluate_model(each, opened, rows, rerank) for each in models]

@@ -19,4 +19,6 @@ Settings = Annotated[
 ]
 AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept other counts than the official.")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets. [SIMILIS_DATA]")]
+Weights = Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")]
+Size = Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.data.images import to_rgb
+from similis.data.images import to_rgb, upright
 from similis.data.manifest import Manifest
 from similis.values import import_extra
 
@@ -33,8 +33,8 @@ def make_copy(image: Any, generator: np.random.Generator) -> Any:
 
 
 def open_image(manifest: Manifest, row: int) -> Any:
-    """The image of a row, an RGB image of Pillow's."""
-    return to_rgb(import_extra("PIL.Image").open(io.BytesIO(manifest.read_bytes(row))))
+    """The image of a row, an upright RGB image of Pillow's."""
+    return upright(import_extra("PIL.Image").open(io.BytesIO(manifest.read_bytes(row))))
 
 
 def small_grey(image: Any) -> Tensor:

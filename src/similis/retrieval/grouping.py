@@ -24,15 +24,23 @@ class Groups(NamedTuple):
 
     Attributes:
         assignment: (N,) cluster of each sample, the largest cluster first.
-        cohesion: (N,) mean similarity to the other samples of the cluster; 1 for a sample alone.
-        rival: (N,) mean similarity to the samples of the other cluster that is most like it; -1 if there is none.
         approximate: samples of components that were too large to be linked at once.
     """
 
     assignment: Tensor
+    approximate: int
+
+
+class Fit(NamedTuple):
+    """How well N samples fit their clusters.
+
+    Attributes:
+        cohesion: (N,) mean similarity to the other samples of the cluster; 1 for a sample alone.
+        rival: (N,) mean similarity to the samples of the other cluster that is most like it; -1 if there is none.
+    """
+
     cohesion: Tensor
     rival: Tensor
-    approximate: int
 
 
 def group_vectors(vectors: Tensor, threshold: float) -> Groups:
@@ -68,7 +76,7 @@ def group_vectors(vectors: Tensor, threshold: float) -> Groups:
         own = cut_linkage(link(vectors[rows]), threshold) if len(rows) > 1 else torch.zeros(1, dtype=torch.long)
         found[rows] = own + count
         count += int(own.max()) + 1
-    return describe(vectors, by_size(found), approximate)
+    return Groups(by_size(found), approximate)
 
 
 def components(vectors: Tensor, threshold: float) -> list[Tensor]:
@@ -119,10 +127,15 @@ def by_size(assignment: Tensor) -> Tensor:
     return order.argsort()[found]
 
 
-def describe(vectors: Tensor, assignment: Tensor, approximate: int = 0) -> Groups:
-    """How well each sample fits its cluster, and the next one."""
+def cluster_sums(vectors: Tensor, assignment: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum (C, D) of the samples of each cluster, and how many they are (C,)."""
     sizes = assignment.bincount()
-    sums = torch.zeros(len(sizes), vectors.shape[1]).index_add_(0, assignment, vectors)
+    return torch.zeros(len(sizes), vectors.shape[1]).index_add_(0, assignment, vectors), sizes
+
+
+def describe(vectors: Tensor, assignment: Tensor) -> Fit:
+    """How well each sample fits its cluster, and the next one."""
+    sums, sizes = cluster_sums(vectors, assignment)
     cohesion, rival = torch.ones(len(vectors)), torch.full((len(vectors),), -1.0)
     for rows in torch.split(torch.arange(len(vectors)), tile_rows(len(sizes), TILE)):
         own = assignment[rows, None]
@@ -132,7 +145,7 @@ def describe(vectors: Tensor, assignment: Tensor, approximate: int = 0) -> Group
         cohesion[rows] = torch.where(others > 0, held, 1.0)
         if len(sizes) > 1:
             rival[rows] = (means / sizes).scatter(1, own, -1.0).amax(dim=1)
-    return Groups(assignment, cohesion, rival, approximate)
+    return Fit(cohesion, rival)
 
 
 def join_groups(new: Tensor, vectors: Tensor, assignment: Tensor, threshold: float) -> Tensor:
@@ -141,8 +154,7 @@ def join_groups(new: Tensor, vectors: Tensor, assignment: Tensor, threshold: flo
     Old clusters stay as they are. A sample joins a cluster if its mean similarity to it is at least the threshold;
     the others are grouped among themselves and numbered after the old ones.
     """
-    sizes = assignment.bincount()
-    sums = torch.zeros(len(sizes), vectors.shape[1]).index_add_(0, assignment, vectors)
+    sums, sizes = cluster_sums(vectors, assignment)
     best, found = (new @ (sums / sizes[:, None]).T).max(dim=1)
     alone = (best < threshold).nonzero()[:, 0]
     if len(alone):

@@ -82,7 +82,8 @@ def cluster_folder(model: Model, folder: Path, out: Path, threshold: float, *, p
     if not paths:
         raise DataError(f"{str(folder)!r} holds no image; give a folder of photos")
     held, vectors, assignment = read_clusters(out, model)
-    new = [path for path in paths if path not in held]
+    known = set(held)
+    new = [path for path in paths if path not in known]
     fresh = to_comparable(model.encode([folder / path for path in new]))
     approximate = 0
     if held:
@@ -93,7 +94,7 @@ def cluster_folder(model: Model, folder: Path, out: Path, threshold: float, *, p
     every, vectors, assignment = [*held, *new], torch.cat([vectors, fresh]), torch.cat([assignment, joined])
     fit = describe(vectors, assignment)
     sizes = assignment.bincount()
-    cohesion, rival = (torch.zeros(len(sizes)).index_add_(0, assignment, each) / sizes for each in fit[1:3])
+    cohesion, rival = (torch.zeros(len(sizes)).index_add_(0, assignment, each) / sizes for each in fit)
     doubted = ((cohesion - threshold < MARGIN) & (sizes > 1)) | (threshold - rival < MARGIN)
     found = Clustering(every, assignment, doubted, threshold, len(new), approximate)
     write_clusters(found, out, model, vectors)
@@ -135,9 +136,9 @@ def draw_clusters(found: Clustering, folder: Path, path: Path) -> None:
     """One row of photos for each of the largest clusters."""
     rows = []
     for cluster in range(min(ROWS, len(found.doubted))):
-        members = (found.assignment == cluster).nonzero()[:COLUMNS, 0].tolist()
-        words = f"{cluster}{' ?' if found.doubted[cluster] else ''}: {int((found.assignment == cluster).sum())} photos"
-        shown = [folder / found.paths[member] for member in members]
+        members = (found.assignment == cluster).nonzero()[:, 0].tolist()
+        words = f"{cluster}{' ?' if found.doubted[cluster] else ''}: {len(members)} photos"
+        shown = [folder / found.paths[member] for member in members[:COLUMNS]]
         pixels = [prepare(each.read_bytes(), resize=SIDE) for each in shown if each.is_file()]
         rows.append([Tile(image, words if n == 0 else "") for n, image in enumerate(pixels)])
     save_figure(draw_sheet([row for row in rows if row], side=SIDE, title="largest clusters; ? is doubted"), path)

@@ -31,10 +31,10 @@ def write_faults(faults: Sequence[Fault], folder: Path, data: Manifest, *, pictu
     Correct the column ``exclude`` by hand where you know better.
     """
     replace_file(folder / FILE, lambda beside: write_list(faults, beside))
-    written = [folder / FILE]
+    written, names = [folder / FILE], data.values("class_name")
     for kind in dict.fromkeys(fault.kind for fault in faults) if pictures else ():
         held = [fault for fault in faults if fault.kind == kind]
-        tiles = [tile for fault in held[:SHOWN] for tile in tiles_of(fault, data)]
+        tiles = [tile for fault in held[:SHOWN] for tile in tiles_of(fault, data, names)]
         rows = [tiles[start : start + ACROSS] for start in range(0, len(tiles), ACROSS)]
         sheet = draw_sheet(rows, side=SIDE, title=HEADINGS[kind])
         written.append(save_figure(sheet, folder / f"{kind}.png"))
@@ -51,9 +51,9 @@ def write_list(faults: Sequence[Fault], path: Path) -> None:
             table.writerow([*values, "yes" if exclude else "no"])
 
 
-def tiles_of(fault: Fault, data: Manifest) -> list[Tile]:
+def tiles_of(fault: Fault, data: Manifest, names: Sequence[str]) -> list[Tile]:
     """The image with its class, and the other one if there is one."""
-    names, rows = data.values("class_name"), [fault.row, *([fault.other_row] if fault.other_row >= 0 else [])]
+    rows = [row for row in (fault.row, fault.other_row) if row >= 0]
     captions = [f"{fault.score:.3f}\n{names[fault.row]}", *(f"\n{names[row]}" for row in rows[1:])]
     images = [prepare(data.read_bytes(row), resize=SIDE) for row in rows]
     return [Tile(image, caption) for image, caption in zip(images, captions, strict=True)]

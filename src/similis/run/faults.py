@@ -66,28 +66,29 @@ def find_faults(model: Model, data: Manifest, *, seed: int = 0) -> list[Fault]:
     """
     if data.has("vector"):
         raise UserError(f"data set {data.name!r} holds ready vectors; give one of images")
-    near = nearest_samples(to_comparable(model.encode(data)))
+    vectors = to_comparable(model.encode(data))
+    near = nearest_samples(vectors)
     labels = torch.unique(data.labels, return_inverse=True)[1]  # in the order of data.class_names
     votes = label_votes(near, labels)
     strange = strangeness(near, labels)
-    found = [*copies(model, data, near, seed), *wrong_labels(data, near, votes), *strangers(data, strange)]
+    found = [*copies(model, data, vectors, near, seed), *wrong_labels(data, near, votes), *strangers(data, strange)]
     return found + merged_classes(data, labels, votes)
 
 
-def copy_cuts(model: Model, data: Manifest, seed: int) -> tuple[float, float]:
+def copy_cuts(model: Model, data: Manifest, vectors: Tensor, seed: int) -> tuple[float, float]:
     """The similarity and the overlap that 99 % of the copies of this data set's own images have with the original."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(len(data))[:SAMPLE].tolist()
     images = [open_image(data, row) for row in rows]
     twins = [make_copy(image, generator) for image in images]
-    similarity = (to_comparable(model.encode(images)) * to_comparable(model.encode(twins))).sum(dim=1)
+    similarity = (vectors[rows] * to_comparable(model.encode(twins))).sum(dim=1)
     same = overlap(*(torch.stack([small_grey(image) for image in some]) for some in (images, twins)))
     return float(similarity.quantile(MISSED)), float(same.quantile(MISSED))
 
 
-def copies(model: Model, data: Manifest, near: Neighbors, seed: int) -> list[Fault]:
+def copies(model: Model, data: Manifest, vectors: Tensor, near: Neighbors, seed: int) -> list[Fault]:
     """Pairs of images of which one is a cut of the other: leaks across parts, duplicates within one."""
-    similar, same = copy_cuts(model, data, seed)
+    similar, same = copy_cuts(model, data, vectors, seed)
     pairs = close_pairs(near, similar)
     found = pair_overlap(data, pairs)
     parts, paths, names = data.parts, data.values("path"), data.values("class_name")

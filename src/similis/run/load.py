@@ -87,7 +87,7 @@ class ModelChoice:
 
     Attributes:
         name: the folder of a run or of a saved model, or the name of a network.
-        weights: of a network by name; see :func:`pretrained`.
+        weights: of a network by name; see :func:`pretrained`, and ``none`` as a command line says it.
         size: pixels of a side, of a network by name.
         device: that computes.
         workers: processes that read the images of a data set.
@@ -110,7 +110,7 @@ class ModelChoice:
             return load(self.name, device=self.device, workers=self.workers)
         return pretrained(
             self.name,
-            weights=self.weights,
+            weights=None if self.weights == "none" else self.weights,
             size=self.size,
             device=self.device,
             workers=self.workers,
