@@ -17,7 +17,7 @@ from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
 from similis.retrieval.reranking import score_queries
 from similis.retrieval.search import hidden_members, members
-from similis.retrieval.similarity import TILE, Similarity, as_gallery, to_comparable
+from similis.retrieval.similarity import TILE, Similarity, as_gallery, block_width, to_comparable
 from similis.values import Embedded, Neighbors, UserError
 
 UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed
@@ -120,17 +120,19 @@ def evaluate(
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
     asking = _rows("queries", queries, vectors)
     answering = _rows("gallery", gallery, vectors)
+    rows = vectors if gallery is None else vectors[answering]
     own_group = None if groups is None else groups.to(vectors.device)
     own_ids = (ids[asking], ids[answering])
     own_groups = None if own_group is None else (own_group[asking], own_group[answering])
     tiles = ranked_tiles(
-        score_queries(rerank, vectors[asking], as_gallery(vectors[answering]), own_ids, own_groups),
+        score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups),
         len(answering),
         members(labels[asking], labels[answering]),
         hidden_members(own_ids, own_groups),
         cut=max(ks, default=1),
         nearest=neighbors,
         tile=tile,
+        width=len(answering) if rerank == "k-reciprocal" else block_width(len(answering), tile),
     )
     per_query, matches, nearest = _measure(
         tiles, _ranking_metrics(ks), answering, vectors.new_empty((len(asking), neighbors))

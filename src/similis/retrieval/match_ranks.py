@@ -7,14 +7,14 @@ stands behind itself and its better brothers, m, and behind every non-match that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
-from similis.retrieval.search import NEVER, Members, hide, top
+from similis.retrieval.search import NEVER, Members, hide, merge_top, no_top
 from similis.retrieval.similarity import tile_rows
 from similis.values import Neighbors
 
@@ -28,7 +28,7 @@ class RankedTile(NamedTuple):
 
 
 def ranked_tiles(
-    score: Callable[[Tensor], Tensor],
+    score: Callable[[Tensor, int], Iterable[tuple[int, Tensor]]],
     columns: int,
     matches: Members,
     hidden: tuple[Members, ...],
@@ -36,47 +36,74 @@ def ranked_tiles(
     cut: int,
     nearest: int,
     tile: int,
+    width: int,
 ) -> Iterator[RankedTile]:
     """Rank the matches of all queries; tiles come in the order of class size, so that cost follows the sum of R.
 
-    ``score`` compares queries (t,) with the whole gallery of ``columns`` rows. ``cut`` is the largest k that a metric
-    asks for; R is added for each tile. Neighbours are in the order of ranks.
+    ``score`` compares queries (t,) with blocks of so many of the ``columns`` rows of the gallery, see
+    :func:`similis.retrieval.similarity.column_blocks`. ``cut`` is the largest k that a metric asks for; R is added for
+    each tile. Neighbours are in the order of ranks.
     """
     order = matches.sizes.argsort(stable=True)
     start = 0
     while start < len(order):
-        most = int(matches.sizes[order[start : start + tile_rows(columns, tile)]].max())  # a bound for the tile below
-        rows = order[start : start + tile_rows(columns + 4 * most, tile)]
+        most = int(matches.sizes[order[start : start + tile_rows(width, tile)]].max())  # a bound for the tile below
+        rows = order[start : start + tile_rows(width + 4 * most, tile)]
         start += len(rows)
-        scores = hide(score(rows), rows, hidden)
-        own, own_columns = _take_out(scores, rows, matches)
-        others, other_columns = top(scores, max(cut, own.shape[1], nearest))
-        found = Ranks(_ranks(own, others, scores), (own > NEVER).sum(dim=1))
-        yield RankedTile(rows, found, _merge((others, other_columns), (own, own_columns), nearest))
+        own, others, last = _compare(score(rows, width), rows, matches, hidden, max(cut, nearest))
+        ranks = _ranks(own[0], others[0])
+        late = _late(ranks, own[0])
+        if len(late) and width >= columns:
+            ranks[late, 0] = 1 + _count(last[late], own[0][late])
+        elif len(late):  # whole rows, a few at a time: ties are exact only within one product
+            for part in torch.split(late, tile_rows(columns, tile)):
+                again, _, whole = _compare(score(rows[part], columns), rows[part], matches, hidden, 1)
+                ranks[part, 0] = 1 + _count(whole, again[0])
+        found = Ranks(ranks, (own[0] > NEVER).sum(dim=1))
+        yield RankedTile(rows, found, _merge(others, own, nearest))
 
 
-def _take_out(scores: Tensor, rows: Tensor, matches: Members) -> tuple[Tensor, Tensor]:
-    """Similarities of the matches, falling, with their columns (t, W); in ``scores`` they become -inf."""
-    cells = matches.cells(rows)
+def _compare(
+    blocks: Iterable[tuple[int, Tensor]], rows: Tensor, matches: Members, hidden: tuple[Members, ...], least: int
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
+    """Falling similarities and columns of matches (t, W) and of the nearest others, and the last block without matches.
+
+    The others are as many as the widest row has matches, and at least ``least``.
+    """
     width = int(matches.sizes[rows].max())
-    own = scores.new_full((len(rows), width), NEVER)
-    columns = torch.full((len(rows), width), -1, dtype=torch.long, device=scores.device)
-    own[cells.rows, cells.slots] = scores[cells.rows, cells.columns]
-    columns[cells.rows, cells.slots] = cells.columns
-    scores[cells.rows, cells.columns] = NEVER
+    columns = torch.full((len(rows), width), -1, dtype=torch.long, device=rows.device)
+    own, others, last = columns, no_top(rows), columns
+    for start, last in blocks:
+        if not start:
+            own = last.new_full((len(rows), width), NEVER)
+        hide(last, rows, hidden, start)
+        cells = matches.cells(rows, start, last.shape[1])
+        own[cells.rows, cells.slots] = last[cells.rows, cells.columns]
+        columns[cells.rows, cells.slots] = cells.columns + start
+        last[cells.rows, cells.columns] = NEVER
+        others = merge_top(others, last, start, max(least, width))
     own, order = own.sort(dim=1, descending=True, stable=True)
-    return own, columns.gather(1, order)
+    return (own, columns.gather(1, order)), others, last
 
 
-def _ranks(own: Tensor, others: Tensor, scores: Tensor) -> Tensor:
-    """Ranks (t, W) of falling matches among falling non-matches (t, L); the first is exact even beyond L."""
+def _late(ranks: Tensor, own: Tensor) -> Tensor:
+    """Rows (l,) with a match, of which not even the first is within the horizon."""
+    if not own.shape[1]:
+        return ranks.new_empty(0, dtype=torch.long)
+    return ((ranks[:, 0] == BEYOND) & (own[:, 0] > NEVER)).nonzero().flatten()
+
+
+def _count(scores: Tensor, own: Tensor) -> Tensor:
+    """How many of the non-matches (l, G) are at least as similar as the first match of (l, W)."""
+    return (scores >= own[:, :1]).sum(dim=1, dtype=torch.int32).long()
+
+
+def _ranks(own: Tensor, others: Tensor) -> Tensor:
+    """Ranks (t, W) of falling matches among falling non-matches (t, L)."""
     before = torch.searchsorted(-others, -own, right=True)
     horizon = others.shape[1]
     ranks = before + torch.arange(1, own.shape[1] + 1, device=own.device)
     ranks[(before >= horizon) | (own == NEVER)] = BEYOND
-    if own.shape[1]:
-        late = ((ranks[:, 0] == BEYOND) & (own[:, 0] > NEVER)).nonzero().flatten()
-        ranks[late, 0] = 1 + (scores[late] >= own[late, :1]).sum(dim=1, dtype=torch.int32).long()
     return ranks
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -10,18 +10,19 @@ from torch import Tensor
 
 from similis.registry import unknown
 from similis.retrieval.search import members, search
-from similis.retrieval.similarity import GalleryRows, as_gallery, similarities, tile_rows
+from similis.retrieval.similarity import GalleryRows, as_gallery, column_blocks, similarities, tile_rows
 from similis.sphere import unit
 from similis.values import UserError
 
 RERANKERS = ("alpha-qe", "k-reciprocal")
 Score = Callable[[Tensor], Tensor]  # numbers of queries (t,) -> similarities (t, G)
+Blocks = Callable[[Tensor, int], Iterable[tuple[int, Tensor]]]  # and columns of a block -> first column, (t, w)
 Keys = tuple[Tensor, Tensor]
 STEP = 256  # rows whose neighbourhoods are compared at once
 
 
-def score_queries(rerank: str, queries: Tensor, gallery: GalleryRows, ids: Keys, groups: Keys | None) -> Score:
-    """How a tile of queries is compared with the gallery.
+def score_queries(rerank: str, queries: Tensor, gallery: GalleryRows, ids: Keys, groups: Keys | None) -> Blocks:
+    """How a tile of queries is compared with the gallery; k-reciprocal re-ranking always gives one block.
 
     Args:
         rerank: "" for plain similarities, or one of ``RERANKERS`` with its published settings.
@@ -31,12 +32,13 @@ def score_queries(rerank: str, queries: Tensor, gallery: GalleryRows, ids: Keys,
         groups: of queries and gallery; query expansion keeps them apart.
     """
     if rerank == "k-reciprocal":
-        return k_reciprocal(queries, gallery, ids)
+        whole = k_reciprocal(queries, gallery, ids)
+        return lambda rows, _width: [(0, whole(rows))]
     if rerank == "alpha-qe":
         queries = expand_queries(queries, gallery, ids=ids, groups=groups)
     elif rerank:
         raise UserError(unknown("re-ranking", rerank, RERANKERS))
-    return lambda rows: similarities(queries[rows], gallery)
+    return lambda rows, width: column_blocks(queries[rows], gallery, width)
 
 
 def expand_queries(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from similis.retrieval.certified import MOST, SPARE, RoughRows, certify, prefers_bfloat16, rough_rows
 from similis.retrieval.similarity import (
     TILE,
     GalleryRows,
     Similarity,
     as_gallery,
+    block_width,
+    column_blocks,
     similarities,
     tile_rows,
     to_comparable,
@@ -34,12 +38,19 @@ class Members(NamedTuple):
     start: Tensor
     sizes: Tensor
 
-    def cells(self, queries: Tensor) -> Cells:
-        """The cells that the members of these queries (t,) fill in a tile (t, G), columns rising in each row."""
+    def cells(self, queries: Tensor, start: int = 0, width: int | None = None) -> Cells:
+        """The cells that the members of these queries (t,) fill in a tile (t, G), columns rising in each row.
+
+        For a tile (t, width) of the columns from ``start`` these cells only, with columns of the tile.
+        """
         sizes = self.sizes[queries]
         rows = torch.repeat_interleave(torch.arange(len(queries), device=sizes.device), sizes)
         slots = torch.arange(len(rows), device=sizes.device) - (sizes.cumsum(0) - sizes)[rows]
-        return Cells(rows, self.order[self.start[queries][rows] + slots], slots)
+        columns = self.order[self.start[queries][rows] + slots]
+        if width is None or width == len(self.order):
+            return Cells(rows, columns, slots)
+        here = (columns >= start) & (columns < start + width)
+        return Cells(rows[here], columns[here] - start, slots[here])
 
 
 def members(query_keys: Tensor, gallery_keys: Tensor) -> Members:
@@ -73,6 +84,7 @@ def hidden_members(ids: tuple[Tensor, Tensor] | None, groups: tuple[Tensor, Tens
 
 
 NEVER = float("-inf")
+LARGE = 2**28  # similarities from which a search measures whether bfloat16 is faster
 
 
 def search(
@@ -119,18 +131,66 @@ def search(
     )
     index = torch.full((len(wanted), k), -1, dtype=torch.long, device=wanted.device)
     found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
-    for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(len(columns.vectors), tile)):
-        values, places = top(hide(similarities(wanted[rows], columns), rows, hidden), k)
-        width = values.shape[1]
-        found[rows, :width] = values
-        index[rows, :width] = torch.where(values > NEVER, places, -1)
+    width = block_width(len(columns.vectors), tile)
+    rough = rough_rows(columns.vectors) if _is_rough_first(wanted, columns, k, width) else None
+    for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(width, tile)):
+        if rough is None:
+            values, places = top_of_blocks(column_blocks(wanted[rows], columns, width), rows, hidden, k)
+        else:
+            values, places = certified_top(wanted[rows], columns, rough, k, rows=rows, hidden=hidden)
+        found[rows, : values.shape[1]] = values
+        index[rows, : values.shape[1]] = torch.where(values > NEVER, places, -1)
     return Neighbors(index, found)
 
 
-def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...]) -> Tensor:
-    """The tile (t, G) of these queries with -inf, in place, wherever a query may not look."""
+def _is_rough_first(queries: Tensor, gallery: GalleryRows, k: int, width: int) -> bool:
+    """Whether bfloat16 proposes: for large searches of few neighbours, where the machine multiplies it faster."""
+    large = len(queries) * len(gallery.vectors) >= LARGE and len(gallery.vectors) > 100 * (k + SPARE)
+    few = k <= MOST and queries.dtype == torch.float32 and width == len(gallery.vectors)
+    return large and few and prefers_bfloat16(queries.shape[1], str(queries.device))
+
+
+def certified_top(
+    queries: Tensor, gallery: GalleryRows, rough: RoughRows, k: int, *, rows: Tensor, hidden: tuple[Members, ...]
+) -> tuple[Tensor, Tensor]:
+    """:func:`top` of a tile by way of bfloat16; queries that it leaves uncertain are asked in float32."""
+    tile = hide(queries.bfloat16() @ rough.vectors.T, rows, hidden)
+    values, places, certain = certify(tile, queries, gallery.vectors, rough, k)
+    again = (~certain).nonzero()[:, 0]
+    if len(again):
+        values[again], places[again] = top(hide(similarities(queries[again], gallery), rows[again], hidden), k)
+    return values, places
+
+
+def top_of_blocks(
+    blocks: Iterable[tuple[int, Tensor]], rows: Tensor, hidden: tuple[Members, ...], k: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`top` of the blocks of :func:`column_blocks` together, where a query may look."""
+    best = no_top(rows)
+    for start, tile in blocks:
+        best = merge_top(best, hide(tile, rows, hidden, start), start, k)
+    return best
+
+
+def no_top(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """What :func:`merge_top` begins with: no similarities and no columns (t, 0) of these queries (t,)."""
+    return rows.new_empty((len(rows), 0), dtype=torch.float32), rows.new_empty((len(rows), 0))
+
+
+def merge_top(best: tuple[Tensor, Tensor], tile: Tensor, start: int, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of earlier blocks (t, k) and of a block (t, w) that starts at this column; ties by column."""
+    values, columns = top(tile, k)
+    if not start:
+        return values, columns
+    values, order = torch.cat([best[0], values], dim=1).sort(dim=1, descending=True, stable=True)
+    columns = torch.cat([best[1], columns + start], dim=1).gather(1, order)
+    return values[:, :k], columns[:, :k]
+
+
+def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...], start: int = 0) -> Tensor:
+    """The tile (t, w) of these queries and of the columns from ``start``, with -inf where a query may not look."""
     for some in hidden:
-        cells = some.cells(rows)
+        cells = some.cells(rows, start, tile.shape[1])
         tile[cells.rows, cells.columns] = NEVER
     return tile
 

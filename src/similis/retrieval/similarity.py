@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,6 +16,8 @@ from similis.values import DivergedError, UserError
 Similarity = Literal["cosine", "dot"]
 SIMILARITIES = ("cosine", "dot")
 TILE = 2**24  # similarities held at once: 64 MB in float32
+ROWS = 128  # queries of a tile at least: with 16 a matrix product takes four times as long for each
+UNIT = 2.0**-21  # by which the norm of a unit vector in float32 may differ from 1
 
 
 class GalleryRows(NamedTuple):
@@ -44,13 +47,27 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
         )
     wide = widen(vectors.detach())
-    broken = ~wide.isfinite().all(dim=1)
+    broken = torch.cat([~part.isfinite().all(dim=1) for part in _parts(wide)] or [wide.new_zeros(0, dtype=torch.bool)])
     if broken.any():
         raise DivergedError(
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
             "ranks of NaN mean nothing: look at the values of the loss, the learning rate and the model that made them"
         )
-    return unit(wide) if similarity == "cosine" else check_dot_range(wide.contiguous())
+    if similarity == "dot":
+        return check_dot_range(wide.contiguous())
+    return wide.contiguous() if _are_unit(wide) else unit(wide)
+
+
+def _parts(vectors: Tensor) -> tuple[Tensor, ...]:
+    """Rows (n, D) of at most a quarter of a tile, for steps that need memory for each coordinate."""
+    return torch.split(vectors, max(1, TILE // max(1, 4 * vectors.shape[1])))
+
+
+def _are_unit(vectors: Tensor) -> bool:
+    """Whether all rows are unit vectors already, on the host: another copy of a million would be half a gigabyte."""
+    return vectors.is_cpu and all(
+        bool(((torch.linalg.vector_norm(part, dim=1) - 1).abs() <= UNIT).all()) for part in _parts(vectors)
+    )
 
 
 def check_dot_range(vectors: Tensor) -> Tensor:
@@ -84,12 +101,12 @@ def as_gallery(vectors: Tensor) -> GalleryRows:
 
 def row_hashes(vectors: Tensor) -> Tensor:
     """A 64-bit hash (N,) of the bits of each row; equal rows have equal ones."""
-    bits = (vectors + 0.0).view(torch.int32 if vectors.dtype == torch.float32 else torch.int64)  # -0 becomes 0
+    kind = torch.int32 if vectors.dtype == torch.float32 else torch.int64
     chance = torch.Generator().manual_seed(0)
-    odd = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=chance, device="cpu") * 2 + 1
-    odd = odd.to(bits.device)
-    step = max(1, TILE // max(1, 4 * bits.shape[1]))
-    return torch.cat([(part.long() * odd).sum(dim=1) for part in torch.split(bits, step)] or [bits.new_zeros(0).long()])
+    odd = torch.randint(-(2**62), 2**62, (vectors.shape[1],), generator=chance, device="cpu") * 2 + 1
+    odd = odd.to(vectors.device)
+    rows = [((part + 0.0).view(kind).long() * odd).sum(dim=1) for part in _parts(vectors)]  # -0 becomes 0
+    return torch.cat(rows or [odd.new_zeros(0)])
 
 
 def similarities(queries: Tensor, gallery: GalleryRows) -> Tensor:
@@ -98,6 +115,31 @@ def similarities(queries: Tensor, gallery: GalleryRows) -> Tensor:
     if len(gallery.repeats):
         tile[:, gallery.repeats] = tile[:, gallery.originals]
     return tile
+
+
+def block_width(columns: int, tile: int) -> int:
+    """Columns of a block: all of them, or so few that a tile holds enough rows."""
+    return min(columns, max(1, tile // ROWS))
+
+
+def column_blocks(queries: Tensor, gallery: GalleryRows, width: int) -> Iterator[tuple[int, Tensor]]:
+    """The first column and the similarities (q, w) of each block of the gallery; equal columns are bit-equal.
+
+    Rows that are repeated may stand in several blocks. Their similarities are one product for all blocks.
+    """
+    if width >= len(gallery.vectors):
+        yield 0, similarities(queries, gallery)
+        return
+    firsts, own = torch.unique(gallery.originals, return_inverse=True)
+    shared = queries @ gallery.vectors[firsts].T
+    columns = torch.cat([firsts, gallery.repeats])
+    sources = torch.cat([torch.arange(len(firsts), device=own.device), own])
+    for start in range(0, len(gallery.vectors), width):
+        tile = queries @ gallery.vectors[start : start + width].T
+        if len(columns):
+            here = (columns >= start) & (columns < start + width)
+            tile[:, columns[here] - start] = shared[:, sources[here]]
+        yield start, tile
 
 
 def tile_rows(columns: int, tile: int) -> int:
