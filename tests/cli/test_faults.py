@@ -15,6 +15,7 @@ from similis.data.copies import make_copy
 from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
+from similis.run.load import pretrained
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
 
@@ -86,6 +87,21 @@ def test_planted_faults_are_found(suspects):
     assert {path.name for path in suspects.iterdir()} >= {"suspects.csv", "leak.png", "label.png", "stranger.png"}
     with pillow.open(suspects / "leak.png") as sheet:
         assert min(sheet.size) > 100
+
+
+def test_the_model_object_finds_the_same_and_clusters(photos, suspects):
+    model = pretrained("small_conv", weights=None, size=32, device="cpu")
+    found = model.find_faults(open_data(str(photos)))
+    assert [(fault.kind, fault.path) for fault in found] == [
+        (line["kind"], line["path"]) for line in lines(suspects / "suspects.csv")
+    ]
+    images = [draw(colour, number) for colour in COLOURS for number in range(6)]
+    own = torch.arange(len(images)) // 6
+    assert torch.equal(model.cluster(images, threshold=0.97), own)
+    model.enrol(images[:6], "red")
+    model.enrol(images[6:12], "green")
+    limit = model.threshold(far=0.1)
+    assert torch.equal(model.cluster(images), model.cluster(images, threshold=limit))
 
 
 def test_training_leaves_out_what_is_listed_and_keeps_the_test(photos, suspects, tmp_path, caplog):

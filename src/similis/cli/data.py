@@ -114,9 +114,8 @@ def check_embeddings(manifest: Manifest, model: Model, out: Path, pictures: bool
     """What the embeddings of a model find: a table of counts on the screen, a list and contact sheets in a folder."""
     from similis.cli.screen import console, show_table
     from similis.run.fault_report import FILE, count_kinds, write_faults
-    from similis.run.faults import find_faults
 
-    faults = find_faults(model, manifest)
+    faults = model.find_faults(manifest)
     files = write_faults(faults, out, manifest, pictures=pictures)
     counts = count_kinds(faults)
     rows = [(kind, str(found), str(left)) for kind, (found, left) in counts.items()]

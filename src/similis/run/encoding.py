@@ -21,6 +21,7 @@ from similis.retrieval.embed import embed
 from similis.retrieval.gallery import Gallery
 from similis.run.machine import Machine
 from similis.run.parts import images_for
+from similis.training.tensors import cached_tensors
 from similis.values import UserError
 
 CHUNK = 256  # items that are open at once
@@ -56,6 +57,15 @@ class Encoder:
             if progress is not None:
                 progress(done)
         return torch.frombuffer(found, dtype=torch.float32).view(-1, self.embedder.dim) if done else self.nothing
+
+    def encode_once(self, data: Manifest, folder: Path | None, name: str, batch_size: int = 32) -> Tensor:
+        """Embeddings of a data set, kept below the folder of a run if there is one."""
+        if folder is None:
+            return self.encode(data, batch_size)
+        key = data.fingerprint()
+        path = folder / "galleries" / f"{key[:24]}.safetensors"
+        metadata = {"format": "similis-gallery-1", "contents": f"{name}/{key}"}
+        return cached_tensors(path, lambda: {"vectors": self.encode(data, batch_size)}, metadata)["vectors"]
 
     def open(self, item: Any) -> Any:
         """An item as it is embedded: a vector, encoded bytes, or an image of Pillow's."""

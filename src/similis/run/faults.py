@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,15 +15,15 @@ from similis.data.manifest import Manifest
 from similis.retrieval.duplicates import close_pairs, overlap
 from similis.retrieval.similarity import to_comparable
 from similis.retrieval.suspects import Votes, alike_classes, label_votes, nearest_samples, strangeness
-from similis.run.model import Model
 from similis.values import Neighbors, UserError
 
 SAMPLE = 256  # images whose copies set the cuts for duplicates
-MISSED = 0.01  # share of these copies that the cuts may miss
+MISSED = 0.01  # share of these copies that the overlap may miss; the similarity, which only proposes, misses none
 DOUBT = 0.95  # of a label from which it is listed to be excluded
 STRANGE = 4.0  # robust standard deviations from which an image is listed to be excluded
 LISTED = (0.5, 3.0)  # doubt and strangeness from which an image is listed at all
 
+Encode = Callable[[Any], Tensor]  # of a data set, or of images
 FaultKind = Literal["leak", "near-duplicate", "label", "stranger", "alike-classes"]
 
 
@@ -54,11 +55,11 @@ class Fault:
     other_row: int
 
 
-def find_faults(model: Model, data: Manifest, *, seed: int = 0) -> list[Fault]:
+def find_faults(encode: Encode, data: Manifest, *, seed: int = 0) -> list[Fault]:
     """Every suspicion about a data set, ordered by kind and then by certainty.
 
     Args:
-        model: whose embeddings compare the images; the untouched network will do.
+        encode: of the model whose embeddings compare the images; the untouched network will do.
         data: images with classes.
         seed: of the sample that sets the cuts for duplicates.
 
@@ -66,29 +67,29 @@ def find_faults(model: Model, data: Manifest, *, seed: int = 0) -> list[Fault]:
     """
     if data.has("vector"):
         raise UserError(f"data set {data.name!r} holds ready vectors; give one of images")
-    vectors = to_comparable(model.encode(data))
+    vectors = to_comparable(encode(data))
     near = nearest_samples(vectors)
     labels = torch.unique(data.labels, return_inverse=True)[1]  # in the order of data.class_names
     votes = label_votes(near, labels)
     strange = strangeness(near, labels)
-    found = [*copies(model, data, vectors, near, seed), *wrong_labels(data, near, votes), *strangers(data, strange)]
+    found = [*copies(encode, data, vectors, near, seed), *wrong_labels(data, near, votes), *strangers(data, strange)]
     return found + merged_classes(data, labels, votes)
 
 
-def copy_cuts(model: Model, data: Manifest, vectors: Tensor, seed: int) -> tuple[float, float]:
-    """The similarity and the overlap that 99 % of the copies of this data set's own images have with the original."""
+def copy_cuts(encode: Encode, data: Manifest, vectors: Tensor, seed: int) -> tuple[float, float]:
+    """What copies of this data set's own images have: the least similarity, the overlap that 99 % of them reach."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(len(data))[:SAMPLE].tolist()
     images = [open_image(data, row) for row in rows]
     twins = [make_copy(image, generator) for image in images]
-    similarity = (vectors[rows] * to_comparable(model.encode(twins))).sum(dim=1)
+    similarity = (vectors[rows] * to_comparable(encode(twins))).sum(dim=1)
     same = overlap(*(torch.stack([small_grey(image) for image in some]) for some in (images, twins)))
-    return float(similarity.quantile(MISSED)), float(same.quantile(MISSED))
+    return float(similarity.min()), float(same.quantile(MISSED))
 
 
-def copies(model: Model, data: Manifest, vectors: Tensor, near: Neighbors, seed: int) -> list[Fault]:
+def copies(encode: Encode, data: Manifest, vectors: Tensor, near: Neighbors, seed: int) -> list[Fault]:
     """Pairs of images of which one is a cut of the other: leaks across parts, duplicates within one."""
-    similar, same = copy_cuts(model, data, vectors, seed)
+    similar, same = copy_cuts(encode, data, vectors, seed)
     pairs = close_pairs(near, similar)
     found = pair_overlap(data, pairs)
     parts, paths, names = data.parts, data.values("path"), data.values("class_name")

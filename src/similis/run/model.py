@@ -17,15 +17,16 @@ from similis.model.embedder import Embedder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_vectors, unknown_threshold
 from similis.retrieval.gallery import Entry, Gallery, Labelled
+from similis.retrieval.grouping import group_vectors
 from similis.retrieval.similarity import to_comparable
 from similis.run.answers import Explanation, answer, default_id, entries_of, find_hits
 from similis.run.encoding import Encoder, chunks
+from similis.run.faults import Fault, find_faults
 from similis.run.machine import Machine
 from similis.run.model_card import model_card
 from similis.run.model_folder import embedding_hash, save_model_folder
 from similis.run.spec import ModelSpec
 from similis.run.verification import Threshold, choose_threshold
-from similis.training.tensors import cached_tensors
 from similis.values import Embedded, Preprocessing, UserError
 
 BATCH = 32
@@ -127,7 +128,7 @@ class Model:
             ids: an id for each item; None for the path, or else a hash of the contents. A known id is replaced.
         """
         if isinstance(items, Manifest):
-            self.gallery.add(self._embed_data(items), entries_of(items))
+            self.gallery.add(self._encoder.encode_once(items, self.folder, self.name), entries_of(items))
             return
         given = [items] if self._encoder.is_one(items) else list(items)
         if labels is None or isinstance(labels, str):
@@ -230,14 +231,13 @@ class Model:
                         f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
                         "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
                     )
-                found = Embedded(vectors, labels, torch.arange(len(labels)))
-                self.chosen = choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0]
+                held = Embedded(vectors, labels, torch.arange(len(labels)))
+                self.chosen = choose_threshold(held, far, classes=names, data="gallery", fingerprint="")[0]
             return self.chosen.value
 
     def same(self, a: Any, b: Any, *, far: float = 1e-3) -> bool:
         """Whether two images show the same class, with at most this rate of false accepts; see :meth:`threshold`."""
-        limit = self.threshold(far)
-        return float(self.similarity(a, b)) >= limit
+        return self.threshold(far) <= float(self.similarity(a, b))
 
     def explain(self, a: Any, b: Any) -> Explanation:
         """How alike two images are, and which of their places make them so; needs matplotlib for the picture."""
@@ -246,6 +246,22 @@ class Model:
         names = (str(a) if isinstance(a, str | Path) else "a", str(b) if isinstance(b, str | Path) else "b")
         title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
         return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
+
+    def cluster(self, items: Any, threshold: float | None = None) -> Tensor:
+        """The cluster (N,) of each item, the largest first; no labels and no number of clusters are needed.
+
+        Args:
+            items: several items, or a data set.
+            threshold: mean cosine similarity from which clusters merge; None for that of same or different.
+        """
+        vectors = self.encode(items) if isinstance(items, Manifest) else self._vectors(items)
+        if threshold is None:
+            threshold = self.threshold() if self.chosen is None else self.chosen.value
+        return group_vectors(to_comparable(vectors), threshold).assignment
+
+    def find_faults(self, data: Manifest) -> list[Fault]:
+        """What is probably wrong with a data set: copies, wrong labels, strangers, classes that are one."""
+        return find_faults(self.encode, data)
 
     def save(
         self,
@@ -264,16 +280,9 @@ class Model:
             onnx: the network as an ONNX file, see :func:`similis.model.onnx_export.export_onnx`.
         """
         return save_model_folder(
-            Path(path),
-            self.embedder,
-            self.spec,
-            self.name,
-            self.gallery.contents(),
-            threshold=self.chosen,
-            thumbnails=thumbnails,
-            card=model_card(self) if card is None else card,
-            onnx=onnx,
-        )
+            Path(path), self.embedder, self.spec, self.name, self.gallery.contents(), threshold=self.chosen,
+            thumbnails=thumbnails, card=model_card(self) if card is None else card, onnx=onnx,
+        )  # fmt: skip
 
     def _limit(self, version: int, held: Labelled, accept: float | None) -> float:
         """The threshold for unknown, computed again only when the gallery has changed."""
@@ -289,12 +298,3 @@ class Model:
         given = [items] if self._encoder.is_one(items) else list(items)
         found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
         return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))
-
-    def _embed_data(self, data: Manifest) -> Tensor:
-        """Embeddings of a data set, read from the run's folder if they are there."""
-        if self.folder is None:
-            return self.encode(data)
-        key = data.fingerprint()
-        path = self.folder / "galleries" / f"{key[:24]}.safetensors"
-        metadata = {"format": "similis-gallery-1", "contents": f"{self.name}/{key}"}
-        return cached_tensors(path, lambda: {"vectors": self.encode(data)}, metadata)["vectors"]

@@ -1,0 +1,138 @@
+"""Does cleaning pay? ``python -m benchmarks.cleaning [--only ROW] [--json FILE]``.
+
+A tenth of the training labels of CARS196 is made wrong: each becomes a random other training class. Heads of 512
+dimensions then train on ready features of EfficientNet-lite0 (``python -m benchmarks.native_features --only "cars196
+lite0"`` makes them) in three ways: with these labels, without the images that ``similis data check --model`` would
+exclude for their labels, and with the true labels. Five repetitions, each with its own wrong labels and its own seed,
+ten epochs and nothing chosen on the way; Recall@1 of the test classes, whose labels stay right. Verdicts are those of
+:func:`similis.study.statistics.verdicts.pair_verdicts`, every way against the wrong labels. One row is one loss.
+
+The judge of the labels and the training see the same features: what cleaning gives a whole network is not measured.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.native_features import FOLDER
+from benchmarks.rounds import arguments, print_table, write_json
+from similis.retrieval.similarity import to_comparable
+from similis.retrieval.suspects import label_votes, nearest_samples
+from similis.run.faults import DOUBT
+from similis.run.machine import Machine
+from similis.run.run import run
+from similis.run.spec import parse_spec
+from similis.study.statistics.significance import TARGETS
+from similis.study.statistics.variance_components import Scores
+from similis.study.statistics.verdicts import pair_verdicts
+
+LOSSES = ("proxy_anchor", "multi_similarity", "contrastive")
+WAYS = ("wrong labels", "excluded", "true labels")
+REPETITIONS, SHARE = 5, 0.1
+TABLES = Path("runs/cleaning")
+
+
+def plant_wrong(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Labels of which a tenth is another class of the same set."""
+    chance = np.random.default_rng(seed)
+    classes = np.unique(labels)
+    places = np.searchsorted(classes, labels)
+    rows = chance.choice(len(labels), round(SHARE * len(labels)), replace=False)
+    places[rows] = (places[rows] + chance.integers(1, len(classes), len(rows))) % len(classes)
+    return classes[places]
+
+
+def write_ways(seed: int) -> dict[str, Any]:
+    """Write the table of each way for one repetition; say how well the exclusion found the wrong labels."""
+    table = pq.read_table(FOLDER / "cars196-lite0.parquet")
+    train = np.flatnonzero(np.array(table["split"].to_pylist()) == "train")
+    labels, names = table["label"].to_numpy().copy(), np.array(table["class_name"].to_pylist())
+    name_of = dict(zip(labels.tolist(), names.tolist(), strict=True))
+    given = plant_wrong(labels[train], seed)
+    wrong = given != labels[train]
+    vectors = torch.from_numpy(np.stack(table["vector"].to_numpy()[train]))
+    codes = torch.from_numpy(np.unique(given, return_inverse=True)[1])
+    doubted = label_votes(nearest_samples(to_comparable(vectors)), codes).doubt.numpy() >= DOUBT
+    noisy = labels.copy()
+    noisy[train] = given
+    kept = np.setdiff1d(np.arange(len(labels)), train[doubted])
+    for way, values, rows in (
+        (WAYS[0], noisy, np.arange(len(labels))), (WAYS[1], noisy, kept), (WAYS[2], labels, np.arange(len(labels))),
+    ):  # fmt: skip
+        columns = {
+            "label": pa.array(values), "class_name": pa.array([name_of[each] for each in values.tolist()]),
+            "vector": table["vector"], "split": table["split"],
+        }  # fmt: skip
+        path = table_path(way, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns).take(pa.array(rows)), path)
+    hits = int((doubted & wrong).sum())
+    return {"wrong": int(wrong.sum()), "excluded": int(doubted.sum()), "of them wrong": hits, "training": len(train)}
+
+
+def table_path(way: str, seed: int) -> Path:
+    """Where the table of a way is."""
+    return TABLES / f"{way.replace(' ', '-')}-{seed}.parquet"
+
+
+def class_recall(loss: str, way: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Train a head, and give Recall@1 of each test class and its queries."""
+    spec = parse_spec(
+        {
+            "data": {"source": str(table_path(way, seed))},
+            "model": {"backbone": "identity", "weights": None, "dim": 512, "options": {"features": 1280}},
+            "objective": {"loss": loss},
+            "training": {"epochs": 10, "batch_size": 100, "lr": 0.0005, "schedule": "cosine", "select": "last"},
+            "evaluation": {"ks": [1], "untouched": False},
+            "seed": seed,
+        }
+    )
+    scores = run(spec, Machine(root=TABLES / "runs", device="cpu")).scores()
+    labels, hits = scores["labels"].numpy(), scores["recall@1"].double().numpy()
+    classes = np.unique(labels)
+    return np.array([hits[labels == each].mean() for each in classes]), np.array([(labels == c).sum() for c in classes])
+
+
+def measure(loss: str) -> dict[str, Any]:
+    """Every way and repetition of one loss, and the verdicts."""
+    values = [[class_recall(loss, way, seed) for seed in range(REPETITIONS)] for way in WAYS]
+    recall = np.array([[each[0] for each in row] for row in values]).transpose(0, 2, 1)
+    scores = Scores(WAYS, recall, values[0][0][1].astype(float))
+    found = [one for one in pair_verdicts(scores, against=WAYS[0]) if one.target == TARGETS[1]]
+    return {
+        "recall": {way: each.tolist() for way, each in zip(WAYS, scores.per_repetition, strict=True)},
+        "verdicts": {one.first: [one.verdict, one.difference, one.low, one.high, one.p] for one in found},
+    }
+
+
+def page_row(loss: str, found: dict[str, Any]) -> str:
+    """One line of the page."""
+    cells = [f"{100 * float(np.mean(found['recall'][way])):.1f}" for way in WAYS]
+    for way in WAYS[1:]:
+        verdict, difference, low, high, _ = found["verdicts"][way]
+        cells.append(f"{verdict}: {difference:+.2f} ({low:+.2f} to {high:+.2f})")
+    return f"| {loss} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measure and print a table."""
+    asked = arguments(__doc__ or "", list(LOSSES))
+    logging.getLogger("similis").setLevel(logging.WARNING)
+    planted = {str(seed): write_ways(seed) for seed in range(REPETITIONS)}
+    print_table("labels", ("repetition", *planted["0"]), [(seed, *row.values()) for seed, row in planted.items()])
+    found: dict[str, Any] = {"planted": planted}
+    for loss in [asked.only] if asked.only else LOSSES:
+        found[loss] = measure(loss)
+        print(page_row(loss, found[loss]), flush=True)
+        write_json(asked.json, "python -m benchmarks.cleaning", found)
+
+
+if __name__ == "__main__":
+    main()
