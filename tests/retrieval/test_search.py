@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from similis.retrieval.search import search, top
+from similis.retrieval.similarity import as_gallery, column_blocks, similarities, to_comparable
 from similis.values import UserError
 
 
@@ -87,3 +88,25 @@ def test_wrong_arguments_are_named(arguments, words):
     given = {"queries": torch.ones(2, 2), "gallery": torch.ones(3, 2), "k": 1} | arguments
     with pytest.raises(UserError, match=words):
         search(**given)
+
+
+def test_unit_vectors_keep_their_bits_whatever_stands_beside_them():
+    x = torch.nn.functional.normalize(torch.randn(50, 24, generator=torch.Generator().manual_seed(0)))
+    assert to_comparable(x).data_ptr() == x.data_ptr()  # no copy
+    mixed = torch.cat([x[:3], 5 * x[3:]])
+    assert torch.equal(to_comparable(mixed)[:3], x[:3])
+    torch.testing.assert_close(to_comparable(mixed), x)
+    twice = to_comparable(torch.randn(40, 24, generator=torch.Generator().manual_seed(1)))
+    assert torch.equal(to_comparable(twice), twice)
+
+
+@pytest.mark.parametrize("width", [1, 7, 40, 90])
+def test_blocks_of_columns_are_the_tile_and_equal_rows_are_equal_in_all(width):
+    x = torch.nn.functional.normalize(torch.randn(30, 24, generator=torch.Generator().manual_seed(0)))
+    gallery = as_gallery(torch.cat([x, x[5:], x[:20]]))
+    queries = x[:9]
+    blocks = [(start, block.clone()) for start, block in column_blocks(queries, gallery, width)]
+    assert [start for start, _ in blocks] == list(range(0, 75, width)) or width >= 75
+    tile = torch.cat([block for _, block in blocks], dim=1)
+    torch.testing.assert_close(tile, similarities(queries, gallery))
+    assert torch.equal(tile[:, gallery.repeats], tile[:, gallery.originals])

@@ -17,7 +17,6 @@ Similarity = Literal["cosine", "dot"]
 SIMILARITIES = ("cosine", "dot")
 TILE = 2**24  # similarities held at once: 64 MB in float32
 ROWS = 128  # queries of a tile at least: with 16 a matrix product takes four times as long for each
-UNIT = 2.0**-21  # by which the norm of a unit vector in float32 may differ from 1
 
 
 class GalleryRows(NamedTuple):
@@ -33,8 +32,8 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
 
     Args:
         vectors: (N, D) of floating point, finite.
-        similarity: "cosine" divides each row by its norm (zeros stay zeros); "dot" leaves it as it is, and
-            refuses lengths whose products leave the range of the type.
+        similarity: "cosine" divides each row by its norm (zeros and unit vectors stay as they are); "dot" leaves it as
+            it is, and refuses lengths whose products leave the range of the type.
 
     Example:
         >>> to_comparable(torch.tensor([[3.0, 4.0]])).tolist()
@@ -47,7 +46,7 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
         )
     wide = widen(vectors.detach())
-    broken = torch.cat([~part.isfinite().all(dim=1) for part in _parts(wide)] or [wide.new_zeros(0, dtype=torch.bool)])
+    broken = torch.cat([~part.isfinite().all(dim=1) for part in _parts(wide)])
     if broken.any():
         raise DivergedError(
             f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
@@ -55,7 +54,7 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
         )
     if similarity == "dot":
         return check_dot_range(wide.contiguous())
-    return wide.contiguous() if _are_unit(wide) else unit(wide)
+    return _unit_rows(wide)
 
 
 def _parts(vectors: Tensor) -> tuple[Tensor, ...]:
@@ -63,11 +62,14 @@ def _parts(vectors: Tensor) -> tuple[Tensor, ...]:
     return torch.split(vectors, max(1, TILE // max(1, 4 * vectors.shape[1])))
 
 
-def _are_unit(vectors: Tensor) -> bool:
-    """Whether all rows are unit vectors already, on the host: another copy of a million would be half a gigabyte."""
-    return vectors.is_cpu and all(
-        bool(((torch.linalg.vector_norm(part, dim=1) - 1).abs() <= UNIT).all()) for part in _parts(vectors)
-    )
+def _unit_rows(vectors: Tensor) -> Tensor:
+    """Unit vectors; a row that is one already keeps its bits, and if all are, nothing is copied."""
+    norms = torch.cat([torch.linalg.vector_norm(part, dim=1, keepdim=True) for part in _parts(vectors)])
+    kept = (norms - 1).abs() <= 4 * torch.finfo(vectors.dtype).eps
+    if vectors.is_cpu and bool(kept.all()):  # a copy of a million vectors would be half a gigabyte
+        return vectors.contiguous()
+    divided = unit(vectors)
+    return torch.where(kept, vectors, divided, out=divided)
 
 
 def check_dot_range(vectors: Tensor) -> Tensor:
@@ -105,8 +107,7 @@ def row_hashes(vectors: Tensor) -> Tensor:
     chance = torch.Generator().manual_seed(0)
     odd = torch.randint(-(2**62), 2**62, (vectors.shape[1],), generator=chance, device="cpu") * 2 + 1
     odd = odd.to(vectors.device)
-    rows = [((part + 0.0).view(kind).long() * odd).sum(dim=1) for part in _parts(vectors)]  # -0 becomes 0
-    return torch.cat(rows or [odd.new_zeros(0)])
+    return torch.cat([((part + 0.0).view(kind).long() * odd).sum(dim=1) for part in _parts(vectors)])  # -0 becomes 0
 
 
 def similarities(queries: Tensor, gallery: GalleryRows) -> Tensor:
@@ -134,8 +135,10 @@ def column_blocks(queries: Tensor, gallery: GalleryRows, width: int) -> Iterator
     shared = queries @ gallery.vectors[firsts].T
     columns = torch.cat([firsts, gallery.repeats])
     sources = torch.cat([torch.arange(len(firsts), device=own.device), own])
+    room = queries.new_empty((len(queries), width))  # one for all blocks: who asks for the next is done with the last
     for start in range(0, len(gallery.vectors), width):
-        tile = queries @ gallery.vectors[start : start + width].T
+        part = gallery.vectors[start : start + width]
+        tile = torch.mm(queries, part.T, out=room[:, : len(part)])
         if len(columns):
             here = (columns >= start) & (columns < start + width)
             tile[:, columns[here] - start] = shared[:, sources[here]]
