@@ -88,7 +88,7 @@ def evaluate_row(given: argparse.Namespace) -> dict[str, Any]:
         "search": lambda: search(x, x, KS[-1], ids=(ids, ids)),
         "bare": lambda: bare_search(x, KS[-1]),
     }, given.rounds)  # fmt: skip
-    ratios = {f"ours / {name}": median_ratio(seconds, "ours", name) for name in ("bare", "search")}
+    ratios = {f"ratio to {name}": median_ratio(seconds, "ours", name) for name in ("bare", "search")}
     extra = peak_memory("benchmarks.retrieval:evaluate_memory", given.size) / 1e6
     return {"rows": given.size, "ours s": median(seconds["ours"]), **ratios, "peak MB": extra}
 
@@ -109,7 +109,7 @@ def peer_row(given: argparse.Namespace) -> dict[str, Any]:
     }
     spent = {f"{name} s": median(each) for name, each in seconds.items()}
     ratio = median_ratio(seconds, "ours", "peer")
-    return {"rows": given.size, "classes": classes, **spent, "ours / peer": ratio, **peaks}
+    return {"rows": given.size, "classes": classes, **spent, "ratio to peer": ratio, **peaks}
 
 
 def ours_memory(count: int) -> Callable[[], Any]:
@@ -140,7 +140,7 @@ def few_row(given: argparse.Namespace) -> dict[str, Any]:
     other = (torch.cat(places) != search(x, x, K, ids=(ids, ids)).index).any(dim=1)  # two rows nearer than rounding
     first = x[: max(1, TILE // len(x))]
     certain = certify(first.bfloat16() @ rough.vectors.T, first, x, rough, K)[2].float().mean()
-    ratios = {f"{name} / bare": median_ratio(seconds, name, "bare") for name in ("ours", "certified")}
+    ratios = {f"{name} ratio to bare": median_ratio(seconds, name, "bare") for name in ("ours", "certified")}
     chosen = prefers_bfloat16(512, "cpu")
     return {
         "rows": given.size,
@@ -179,7 +179,7 @@ def scale_row(given: argparse.Namespace) -> dict[str, Any]:
     extra = peak_memory("benchmarks.retrieval:scale_memory", given.large, given.queries) / 1e6
     skew = median_ratio(seconds, "skewed", "whole")
     return {"rows": given.large, "queries": given.queries, "whole s": median(seconds["whole"]), "exponent": exponent,
-            "skewed / uniform": skew, "peak MB": extra}  # fmt: skip
+            "skewed ratio": skew, "peak MB": extra}  # fmt: skip
 
 
 def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
             "bare": lambda index=index, bare=bare: index.handle.search_numpy(wanted, K, params=bare),
         }, given.rounds)  # fmt: skip
         rows[kind] = {**figures._asdict(), "of float32": figures.bytes / (4 * x.shape[1]),
-                      "ours / faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip
+                      "ratio to faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip
     for recall, share in TARGETS[: given.targets]:
         chosen = choose_index(x, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
         words = chosen.best.kind if chosen.made is not None else f"none; nearest {chosen.best.kind}"
@@ -214,9 +214,9 @@ def page_rows(data: str, rows: dict[str, Any]) -> list[str]:
     """Lines of the page about the kinds, and about the targets, on one set of vectors."""
     lines = []
     for name, row in rows.items():
-        if "ours / faiss" in row:
+        if "ratio to faiss" in row:
             cells = [f"1/{1 / row['of float32']:.1f}", f"{row['build_seconds']:.1f}", f"{row['recall']:.3f}"]
-            cells += [f"{row['queries_per_second']:,.0f}", f"{row['ours / faiss']:.2f}"]
+            cells += [f"{row['queries_per_second']:,.0f}", f"{row['ratio to faiss']:.2f}"]
             lines.append(f"| {data} | `{name}` | {' | '.join(cells)} |")
         else:
             lines.append(f"| {data} | {name} | {row['kind']} | {row['recall']:.3f} |")

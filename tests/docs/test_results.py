@@ -5,7 +5,16 @@ import statistics
 
 import pytest
 
-from benchmarks import data_faults, fine_tuning, first_screen, floors, known_answers, thesis_heads, verdict_rules
+from benchmarks import (
+    data_faults,
+    fine_tuning,
+    first_screen,
+    floors,
+    known_answers,
+    retrieval,
+    thesis_heads,
+    verdict_rules,
+)
 from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
@@ -44,6 +53,12 @@ def test_the_page_of_faults_shows_its_record():
     )
     assert set(found) == set(data_faults.DATA)
     assert [row for row in (data_faults.page_row(name, each) for name, each in found.items()) if row not in page] == []
+
+
+def test_the_page_of_retrieval_shows_its_record():
+    page = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8").splitlines()
+    for data, rows in figures("retrieval.json")["kinds"].items():
+        assert [row for row in retrieval.page_rows(data, rows) if row not in page] == []
 
 
 def test_the_page_of_photos_shows_the_floors():
