@@ -27,6 +27,7 @@ from similis.run.load import pretrained
 
 DATA = ("cub200_2011", "cars196", "omniglot")
 LARGE = "hundred-thousand"
+METHODS = ("ours", "k-means, true number", "HDBSCAN")
 SIZE, DIM, CLASSES = 100_000, 128, 2_000
 
 
@@ -79,6 +80,13 @@ def measure_large() -> dict[str, float]:
         "clusters": int(found.assignment.max()) + 1, "pair F1": pair_f1(labels, found.assignment),
         "approximate": found.approximate,
     }  # fmt: skip
+
+
+def page_row(name: str, found: dict[str, float]) -> str:
+    """The line of the page about one data set."""
+    cells = [f"{found['images']:,}", f"{found['classes']}", f"{found['ours: clusters']}"]
+    cells += [f"{found[f'{method}: {metric}']:.3f}" for metric in ("pair F1", "AMI") for method in METHODS]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def main() -> None:

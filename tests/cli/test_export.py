@@ -56,7 +56,8 @@ def test_threshold_and_rates_come_from_classes_that_were_not_trained_on(done, bu
     assert 1 < len(names) < CLASSES
     alike = torch.nn.functional.normalize(kept["vectors"], dim=1)
     alike, other = alike @ alike.T, kept["labels"][:, None] != kept["labels"]
-    assert float((alike[other] >= model.chosen.value).double().mean()) <= model.chosen.far
+    above = alike[other] >= model.chosen.value + 1e-6  # products of other shapes round otherwise
+    assert float(above.double().mean()) <= model.chosen.far
     middle = read_rates(bundle)[100]
     exact = float((alike[other] >= middle.similarity).double().mean())
     assert middle.false_accept == pytest.approx(exact, abs=0.02)

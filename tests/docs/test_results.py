@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from benchmarks import (
+    clusters,
     data_faults,
     fine_tuning,
     first_screen,
@@ -53,6 +54,11 @@ def test_the_page_of_faults_shows_its_record():
     )
     assert set(found) == set(data_faults.DATA)
     assert [row for row in (data_faults.page_row(name, each) for name, each in found.items()) if row not in page] == []
+
+
+def test_the_page_of_faults_shows_the_clusters():
+    page, found = (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8"), figures("clusters.json")
+    assert [row for row in (clusters.page_row(name, found[name]) for name in clusters.DATA) if row not in page] == []
 
 
 def test_the_page_of_retrieval_shows_its_record():

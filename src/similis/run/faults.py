@@ -19,6 +19,7 @@ from similis.values import Neighbors, UserError
 
 SAMPLE = 256  # images whose copies set the cuts for duplicates
 MISSED = 0.01  # share of these copies that the overlap may miss; the similarity, which only proposes, misses none
+TOGETHER = 4096  # pairs whose pixels are compared at once
 DOUBT = 0.95  # of a label from which it is listed to be excluded
 STRANGE = 4.0  # robust standard deviations from which an image is listed to be excluded
 LISTED = (0.5, 3.0)  # doubt and strangeness from which an image is listed at all
@@ -114,7 +115,8 @@ def pair_overlap(data: Manifest, pairs: Tensor) -> Tensor:
     if not len(pairs):
         return torch.empty(0)
     small = {row: small_grey(open_image(data, row)) for row in torch.unique(pairs).tolist()}
-    return overlap(*(torch.stack([small[row] for row in side]) for side in pairs.T.tolist()))
+    parts = torch.split(pairs, TOGETHER)
+    return torch.cat([overlap(*(torch.stack([small[n] for n in side]) for side in part.T.tolist())) for part in parts])
 
 
 def wrong_labels(data: Manifest, near: Neighbors, votes: Votes) -> list[Fault]:
