@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from benchmarks import (
+    cleaning,
     clusters,
     data_faults,
     fine_tuning,
@@ -59,6 +60,17 @@ def test_the_page_of_faults_shows_its_record():
 def test_the_page_of_faults_shows_the_clusters():
     page, found = (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8"), figures("clusters.json")
     assert [row for row in (clusters.page_row(name, found[name]) for name in clusters.DATA) if row not in page] == []
+
+
+def test_the_page_of_faults_shows_whether_cleaning_pays():
+    page, found = (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8"), figures("cleaning.json")
+    planted = found.pop("planted").values()
+    assert [row for row in (cleaning.page_row(*each) for each in found.items()) if row not in page] == []
+    listed, right = ([each[key] for each in planted] for key in ("excluded", "of them wrong"))
+    assert f"held {min(listed)} to {max(listed)} images" in page
+    assert f"of which {min(right)} to {max(right)} of the 805 wrong ones" in page
+    assert all(abs(each["verdicts"]["excluded"][1]) < 0.5 for each in found.values())  # "less than half a point"
+    assert all(each["verdicts"]["true labels"][1] < 1 for each in found.values())  # "less than one point"
 
 
 def test_the_page_of_retrieval_shows_its_record():
