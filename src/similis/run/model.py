@@ -254,10 +254,10 @@ class Model:
             items: several items, or a data set.
             threshold: mean cosine similarity from which clusters merge; None for that of same or different.
         """
-        vectors = self.encode(items) if isinstance(items, Manifest) else self._vectors(items)
+        vectors = to_comparable(self.encode(items)) if isinstance(items, Manifest) else self._vectors(items)
         if threshold is None:
             threshold = self.threshold() if self.chosen is None else self.chosen.value
-        return group_vectors(to_comparable(vectors), threshold).assignment
+        return group_vectors(vectors, threshold).assignment
 
     def find_faults(self, data: Manifest) -> list[Fault]:
         """What is probably wrong with a data set: copies, wrong labels, strangers, classes that are one."""
