@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +59,23 @@ def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, di
     """One training, as one row, or as two where its weights are also interpolated."""
     spec = spec_of(data, recipe, seed)
     result = run(spec, machine)
-    source = open_source(spec, machine)
-    untouched = {}
-    for network in untouched_networks(spec, machine):
-        found = embed_test(network, spec, machine, source)
-        pixels = network.preprocessing.size if network.preprocessing else 0
-        untouched[pixels] = evaluate_embedded(found, machine, source)
+    untouched = untouched_scores(data, machine)
     rows = {recipe: compared(result.scores(), untouched, result, 1.0)}
     if recipe in INTERPOLATED:
         share, scores = interpolated_scores(result, machine)
         rows[INTERPOLATED[recipe]] = compared(scores, untouched, result, share)
     return rows
+
+
+@cache  # the same for all recipes and seeds
+def untouched_scores(data: str, machine: Machine) -> dict[int, Any]:
+    """The scores of the untouched network on the test classes, by resolution."""
+    spec = spec_of(data, "whole network", 0)
+    source, found = open_source(spec, machine), {}
+    for network in untouched_networks(spec, machine):
+        pixels = network.preprocessing.size if network.preprocessing else 0
+        found[pixels] = evaluate_embedded(embed_test(network, spec, machine, source), machine, source)
+    return found
 
 
 def interpolated_scores(result: RunResult, machine: Machine) -> tuple[float, Mapping[str, Any]]:
@@ -124,7 +130,7 @@ def main() -> None:
     }
     asked = arguments(__doc__ or "", list(jobs))
     machine, found = Machine(root=Path("runs/fine-tuning"), device="cpu"), known_rows(asked.json)
-    for name in [asked.only] if asked.only else jobs:
+    for name in [asked.only] if asked.only else [name for name in jobs if name not in found]:
         data, recipe, seed = jobs[name]
         found |= {f"{data} {row} {seed}": made for row, made in rows_of(data, recipe, seed, machine).items()}
         write_json(asked.json, "python -m benchmarks.fine_tuning", found)

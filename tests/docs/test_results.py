@@ -170,6 +170,36 @@ def test_a_comparison_says_what_its_records_give(path, monkeypatch):
     folder.ledger.check(folder.records.all("final"))
 
 
+def kept_presets(folder: TournamentFolder, name: str) -> str:
+    """In how many of its repetitions the search of a contestant came back with the preset."""
+    searches = [each for each in folder.records.all("search") if each["contestant"].startswith(name)]
+    return f"{sum(each['chosen'].endswith('preset') for each in searches)} of {len(searches)}"
+
+
+def test_pages_say_how_often_a_search_kept_the_preset():
+    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    again = TournamentFolder(RESULTS / "compare" / "loss-in-a-file-again")
+    assert f"{kept_presets(again, 'proxy_anchor')} repetitions of ProxyAnchor" in page
+    assert f"in {kept_presets(again, 'soft_gap')} of soft_gap" in page
+    heads = TournamentFolder(RESULTS / "thesis" / "heads" / "cub200_2011-lite0")
+    assert kept_presets(heads, "multi_similarity") == "5 of 5"  # "in all five repetitions"
+
+
+def test_searches_of_two_comparisons_against_the_preset():
+    from scipy import stats
+
+    searched, preset = (
+        [100 * each["test"]["recall@1"] for each in folder.records.all("final") if each["contestant"] == "proxy_anchor"]
+        for folder in (
+            TournamentFolder(RESULTS / "compare" / name) for name in ("loss-in-a-file-again", "paper-preset")
+        )
+    )
+    gap = statistics.fmean(searched) - statistics.fmean(preset)
+    low, high = stats.ttest_ind(searched, preset, equal_var=False).confidence_interval()
+    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    assert f"{gap:.2f} points above it, with an interval (Welch) of {low:+.2f} to {high:+.2f}" in page
+
+
 def test_the_page_of_comparisons_shows_the_known_answers():
     page, found = page_lines("compare/index.md"), figures("known-answers.json")
     rows = [

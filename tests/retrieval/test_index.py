@@ -145,6 +145,18 @@ def test_the_sample_decides_what_is_built_whole(vectors):
     assert (found.best.kind, found.best.rows, len(found.made)) == ("int8", ROWS - 100, ROWS)
 
 
+def test_the_sample_holds_what_the_queries_should_find():
+    """A quarter of classes of 40: without their neighbours the queries would find strangers, which codes confuse."""
+    chance = torch.Generator().manual_seed(3)
+    x = torch.randn(400, 32, generator=chance).repeat_interleave(40, 0)
+    x = x + 0.3 * torch.randn(x.shape, generator=chance)
+    found = choose_index(x, target=Target(0.98), kinds=("nested",), queries=50, sample=4000)
+    assert found.made is not None
+    assert (found.table[0].rows, found.best.rows) == (4000, 15_950)
+    small = choose_index(x, target=Target(0.98), kinds=("nested",), queries=50, sample=100)
+    assert 100 < small.table[0].rows <= 500  # their neighbours alone
+
+
 def test_without_a_kind_that_is_enough_the_nearest_is_named(vectors):
     found = choose_index(vectors, target=Target(1.0, ROWS), kinds=("flat", "int8"), queries=100)
     assert found.made is None

@@ -71,8 +71,8 @@ def choose_index(
     """Build the index with the fewest bytes, then the most queries a second, that meets a target.
 
     Queries are drawn from your vectors and held out; exact search says what each should find. Every kind is measured
-    on at most ``sample`` rows. Those that meet the target there are built on all rows, the smallest first, until one
-    meets it again. The held-out queries are added at the end.
+    on at most ``sample`` rows, the neighbours to be found among them. Those that meet the target there are built on all
+    rows, the smallest first, until one meets it again. The held-out queries are added at the end.
 
     Args:
         vectors: (N, D).
@@ -100,7 +100,8 @@ def choose_index(
         )
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed), device="cpu")
     held, rest = order[: min(queries, count // 10)], order[min(queries, count // 10) :]
-    trial = Trial(vectors[held], vectors[rest[:sample]], target, similarity)
+    whole = Trial(vectors[held], vectors[rest], target, similarity)
+    trial = whole.sample(sample)
     table, best = [], None
     for kind in kinds:
         found = trial.attempt(kind)
@@ -109,13 +110,12 @@ def choose_index(
         table.append(found[1])
         if target.is_met(found[1], count) and (best is None or rank(found[1]) < rank(best[1])):
             best = found
-    if len(rest) > sample:
-        trial = Trial(vectors[held], vectors[rest], target, similarity)
+    if trial is not whole:
         best = next(
             (
                 made
                 for one in sorted(table, key=rank)
-                if target.is_met(one, count) and (made := trial.attempt(one.kind, check=True))
+                if target.is_met(one, count) and (made := whole.attempt(one.kind, check=True))
             ),
             None,
         )
@@ -138,6 +138,19 @@ class Trial:
     def __init__(self, queries: Tensor, vectors: Tensor, target: Target, similarity: Similarity) -> None:
         self.queries, self.vectors, self.target, self.similarity = queries, vectors, target, similarity
         self.exact = search(queries, vectors, K, similarity=similarity).index
+
+    def sample(self, count: int) -> Trial:
+        """The same queries with at most so many vectors, but all that they should find.
+
+        Without these a class would lose most of its members, and the neighbours of a query would be strangers, which
+        are harder to tell apart.
+        """
+        if count >= len(self.vectors):
+            return self
+        wanted = torch.zeros(len(self.vectors), dtype=torch.bool, device=self.vectors.device)
+        wanted[self.exact[self.exact >= 0]] = True
+        rows = torch.cat([wanted.nonzero()[:, 0], (~wanted).nonzero()[:, 0]])[: max(count, int(wanted.sum()))]
+        return Trial(self.queries, self.vectors[rows], self.target, self.similarity)
 
     def attempt(self, kind: str, *, check: bool = False) -> tuple[Index, Measured] | None:
         """Build and measure a kind; None if it cannot be built, or with ``check`` if it misses the target."""

@@ -1,0 +1,95 @@
+"""From photos to a search page: ``python -m benchmarks.three_commands [--similis PROGRAM] [--json FILE]``.
+
+Runs the three commands of README on Grocery photos, with ``similis`` of a clean environment if you name it, and opens
+the page with Chromium. It then gives the page one photo of each product that is not in the collection, and counts the
+right answers. ``SIMILIS_DATA`` names the folder of photos and weights; everything is below ``runs/three-commands``,
+which must be new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import similis
+from benchmarks.first_screen import write_photos
+from benchmarks.photos import weights
+from benchmarks.rounds import print_table, write_json
+from tests.serving.browser import browsing, free_port, is_ready, stop_server, visiting
+from tests.serving.page_actions import answered, jpeg, labels
+
+PLACE = Path("runs/three-commands")
+SHOWN = 5
+
+
+def unseen_photos(folder: Path) -> dict[str, bytes]:
+    """A Grocery photo of each product that has one outside that folder."""
+    grocery = similis.open_data("grocery", allow_counts=True)
+    known, found = {path.name for path in folder.glob("*/*")}, {}
+    for row, (name, path) in enumerate(zip(grocery.values("class_name"), grocery.values("path"), strict=True)):
+        if name not in found and path.replace("/", "-") not in known:
+            found[name] = grocery.read_bytes(row)
+    return found
+
+
+def run_commands(program: str, port: int) -> tuple[dict[str, float], subprocess.Popen[bytes]]:
+    """Seconds of each command, for the last one until the server is ready; and the server."""
+    words = {
+        "train": ["train", "photos/", "--weights", weights()],
+        "export": ["export", "runs/", "my-search"],
+        "serve": ["serve", "my-search", "--port", str(port)],
+    }
+    seconds = {}
+    for name, each in words.items():
+        begun = time.perf_counter()
+        server = subprocess.Popen([program, *each], cwd=PLACE)
+        while server.poll() is None and not (name == "serve" and is_ready(f"http://127.0.0.1:{port}")):
+            time.sleep(0.05)
+        if server.returncode:
+            raise SystemExit(f"{program} {' '.join(each)} ended with exit code {server.returncode}")
+        seconds[name] = time.perf_counter() - begun
+    return seconds, server
+
+
+def ask_page(address: str, photos: dict[str, bytes]) -> dict[str, float]:
+    """How often the page shows the right product, and the seconds until it shows anything."""
+    first = among = 0
+    with browsing() as browser, visiting(browser, address) as page:
+        page.wait_for_selector("#items li")
+        begun = time.perf_counter()
+        for name, data in photos.items():
+            with answered(page):
+                page.set_input_files("#file", jpeg(data))
+            shown = labels(page)[:SHOWN]
+            first, among = first + (shown[0] == name), among + (name in shown)
+    seconds = (time.perf_counter() - begun) / len(photos)
+    return {"photos": len(photos), "first right": first, f"right among {SHOWN}": among, "seconds a photo": seconds}
+
+
+def main() -> None:
+    """Photos, commands, page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--similis", default="similis", help="the program of a clean environment")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    PLACE.mkdir(parents=True)
+    write_photos(PLACE / "photos")
+    port = free_port()
+    seconds, server = run_commands(asked.similis, port)
+    try:
+        page = ask_page(f"http://127.0.0.1:{port}", unseen_photos(PLACE / "photos"))
+    finally:
+        stop_server(server)
+    figures: dict[str, dict[str, Any]] = {"seconds": seconds, "page": page}
+    figures["machine"] = {"cores": len(os.sched_getaffinity(0)), "images": len(list(PLACE.glob("photos/*/*")))}
+    for name, row in figures.items():
+        print_table(name, list(row), [list(row.values())])
+    write_json(asked.json, "python -m benchmarks.three_commands", figures)
+
+
+if __name__ == "__main__":
+    main()
