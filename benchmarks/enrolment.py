@@ -79,6 +79,20 @@ def pick(labels: Any, own: int, chance: torch.Generator) -> Any:
     return rows[torch.randperm(len(rows), generator=chance)[:SHOTS]]
 
 
+def page_rows(network: str, row: dict[str, Any]) -> list[str]:
+    """Lines of results/fine-tuning.md, before and after the new classes are enrolled."""
+    return [
+        f"| {network} | {moment} | "
+        + " | ".join(
+            "{:.1f} ({:.1f} to {:.1f})".format(*(100 * part for part in row[f"{kind} {moment} {share}"]))
+            for kind in ("old", "new")
+            for share in ("right", "unknown", "named")
+        )
+        + " |"
+        for moment in ("before", "after")
+    ]
+
+
 def main() -> None:
     """Measure, print, write."""
     rows = models()

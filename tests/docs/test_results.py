@@ -9,6 +9,7 @@ from benchmarks import (
     cleaning,
     clusters,
     data_faults,
+    enrolment,
     fine_tuning,
     first_screen,
     floors,
@@ -96,6 +97,14 @@ def test_the_page_of_fine_tuning_shows_its_records():
     assert (min(gains.values()), max(v for v in gains.values() if v < 0)) == (-1.3, -0.5)  # "loses 0.5 to 1.3"
     assert (min(v for v in gains.values() if v > 0), max(gains.values())) == (4.6, 5.0)  # "gains 4.6 to 5.0"
     assert all(row["gain recall@1 224"][0] < 0 for row in heads.values())  # "has the higher mean on both"
+
+
+def test_the_page_of_fine_tuning_shows_enrolled_classes():
+    page, found = page_lines("fine-tuning.md"), figures("enrolment.json")
+    assert [row for name, each in found.items() for row in enrolment.page_rows(name, each) if row not in page] == []
+    for row in found.values():
+        assert row["old before right"][0] - row["old after right"][0] <= 0.01  # "lose a point or less"
+        assert row["new before unknown"][0] < 0.5  # "fewer than half"
 
 
 def interval(values: list[float], sign: str = "") -> str:
