@@ -135,6 +135,8 @@ def show_version(wanted: bool) -> None:
 
 def top_level(
     *,
-    version: Annotated[bool, typer.Option("--version", help="Show it.", is_eager=True, callback=show_version)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=show_version)
+    ] = False,
 ) -> None:
     """Learn what similar means: losses, training, fair comparison, search."""

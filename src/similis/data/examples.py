@@ -100,7 +100,7 @@ class ImageData:
             path = self.manifest.values("path")[row]
             raise DataError(
                 f"{path!r} (row {row}) of {self.manifest.name!r}: {error}; "
-                "find all such images with: similis data check"
+                "remove or replace it; this finds all such images: similis data check FOLDER"
             ) from error
         if cache:
             cache.put(row, image)

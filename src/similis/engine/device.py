@@ -76,7 +76,8 @@ def describe_device(device: torch.device) -> str:
     import torch
 
     if device.type == CPU:
-        return f"cpu, {torch.get_num_threads()} threads"
+        count = torch.get_num_threads()
+        return f"cpu, {count} thread{'s' if count > 1 else ''}"
     module = torch.get_device_module(device.type)
     name = module.get_device_name(device.index) if hasattr(module, "get_device_name") else ""
     return f"{device}" + (f", {name}" if name else "")

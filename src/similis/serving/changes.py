@@ -32,7 +32,12 @@ def check_key(request: Request, given: Annotated[HTTPAuthorizationCredentials | 
     """Refuse whoever does not have the key; the comparison takes the same time whatever is given."""
     held: bytes = request.app.state.key_hash
     if given is None or not hmac.compare_digest(hash_key(given.credentials), held):
-        raise Refusal(401, "changes need the key; send the header Authorization: Bearer KEY", www_authenticate="Bearer")
+        words = (
+            "changes need the key; send the header Authorization: Bearer KEY" if given is None else "the key is wrong"
+        )
+        raise Refusal(
+            401, f"{words}; KEY is SIMILIS_KEY, or in the address that the server printed", www_authenticate="Bearer"
+        )
     refusal = collection_of(request).store.refusal
     if refusal:
         raise Refusal(403 if "--read-only" in refusal else 503, f"the collection takes no changes: {refusal}")
