@@ -158,7 +158,7 @@ def test_workers_are_not_forked_beside_lance(tmp_path):
 def test_broken_images_are_named(tmp_path):
     manifest = open_data(str(write(tmp_path, {"a/good.png": picture(0), "a/bad.png": picture(1)[:60]})))
     for workers in (0, 1):
-        with pytest.raises(DataError, match=r"^'a/bad\.png'.*similis data check$"):
+        with pytest.raises(DataError, match=r"^'a/bad\.png'.*similis data check FOLDER$"):
             list(Loader(image_data(manifest, WISH), workers=workers).ordered(torch.arange(2), batch_size=2))
 
 
