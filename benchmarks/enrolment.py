@@ -10,6 +10,7 @@ resample classes. Rows: the untouched EfficientNet-lite0, and the runs of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,18 @@ def pick(labels: Any, own: int, chance: torch.Generator) -> Any:
     return rows[torch.randperm(len(rows), generator=chance)[:SHOTS]]
 
 
+def in_per_cent(interval: Sequence[float]) -> str:
+    """A share with its interval."""
+    value, low, high = (100 * part for part in interval)
+    return f"{value:.1f} ({low:.1f} to {high:.1f})"
+
+
 def page_rows(network: str, row: dict[str, Any]) -> list[str]:
     """Lines of results/fine-tuning.md, before and after the new classes are enrolled."""
     return [
         f"| {network} | {moment} | "
         + " | ".join(
-            "{:.1f} ({:.1f} to {:.1f})".format(*(100 * part for part in row[f"{kind} {moment} {share}"]))
+            in_per_cent(row[f"{kind} {moment} {share}"])
             for kind in ("old", "new")
             for share in ("right", "unknown", "named")
         )
@@ -99,10 +106,7 @@ def main() -> None:
     asked = arguments(__doc__ or "", list(rows))
     found = {name: measure(rows[name]) for name in ([asked.only] if asked.only else rows)}
     columns = ("row", *next(iter(found.values())))
-    table = [
-        (name, *(f"{100 * v:.1f} ({100 * a:.1f} to {100 * b:.1f})" for v, a, b in row.values()))
-        for name, row in found.items()
-    ]
+    table = [(name, *map(in_per_cent, row.values())) for name, row in found.items()]
     print_table("per cent of the queries", columns, table)
     write_json(asked.json, "python -m benchmarks.enrolment", found)
 

@@ -26,7 +26,7 @@ from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
 from similis.run.stage import best_share
-from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, untouched_networks
+from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, pixels_of, untouched_networks
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
 SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}
@@ -68,13 +68,12 @@ def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, di
 
 
 @cache  # the same for all recipes and seeds
-def untouched_scores(data: str, machine: Machine) -> dict[int, Any]:
+def untouched_scores(data: str, machine: Machine) -> dict[int | None, Any]:
     """The scores of the untouched network on the test classes, by resolution."""
     spec = spec_of(data, "whole network", 0)
     source, found = open_source(spec, machine), {}
     for network in untouched_networks(spec, machine):
-        pixels = network.preprocessing.size if network.preprocessing else 0
-        found[pixels] = evaluate_embedded(embed_test(network, spec, machine, source), machine, source)
+        found[pixels_of(network)] = evaluate_embedded(embed_test(network, spec, machine, source), machine, source)
     return found
 
 
@@ -90,7 +89,7 @@ def interpolated_scores(result: RunResult, machine: Machine) -> tuple[float, Map
 
 
 def compared(
-    scores: Mapping[str, Any], untouched: Mapping[int, Any], result: RunResult, share: float
+    scores: Mapping[str, Any], untouched: Mapping[int | None, Any], result: RunResult, share: float
 ) -> dict[str, Any]:
     """Means, and the difference to the untouched network at each resolution with its interval."""
     labels = result.scores()["labels"]

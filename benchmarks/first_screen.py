@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,15 @@ def write_photos(folder: Path) -> None:
         if kept[names[row]] <= PER_CLASS and not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(grocery.read_bytes(row))
+
+
+def rows_outside(grocery: Manifest, folder: Path) -> dict[str, list[int]]:
+    """Rows of the photos that :func:`write_photos` has left out of that folder, by product."""
+    known, found = {path.name for path in folder.glob("*/*")}, defaultdict(list)
+    for row, (name, path) in enumerate(zip(grocery.values("class_name"), grocery.values("path"), strict=True)):
+        if path.replace("/", "-") not in known:
+            found[name].append(row)
+    return found
 
 
 def train(place: Path) -> float:

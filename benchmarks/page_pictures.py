@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image
 
 import similis
-from benchmarks.first_screen import write_photos
+from benchmarks.first_screen import rows_outside, write_photos
 from benchmarks.photos import weights
 from similis.run.bundle import make_thumbnail
 from tests.serving.browser import PHONE, browsing, free_port, start_server, stop_server, visiting
@@ -45,11 +45,8 @@ def make_bundle(place: Path) -> Path:
 def write_query(folder: Path, kind: str, number: int) -> Path:
     """A photo of a product that is not in the collection."""
     grocery = similis.open_data("grocery", allow_counts=True)
-    names, paths = grocery.values("class_name"), grocery.values("path")
-    known = {path.name for path in (PLACE / "photos").glob("*/*")}
-    rows = [row for row, name in enumerate(names) if name == kind and paths[row].replace("/", "-") not in known]
     file = folder / f"{kind}-{number}.jpg"
-    file.write_bytes(grocery.read_bytes(rows[number]))
+    file.write_bytes(grocery.read_bytes(rows_outside(grocery, PLACE / "photos")[kind][number]))
     return file
 
 

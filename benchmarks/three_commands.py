@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import similis
-from benchmarks.first_screen import write_photos
+from benchmarks.first_screen import rows_outside, write_photos
 from benchmarks.photos import weights
 from benchmarks.rounds import print_table, write_json
 from tests.serving.browser import browsing, free_port, is_ready, stop_server, visiting
@@ -29,11 +29,7 @@ SHOWN = 5
 def unseen_photos(folder: Path) -> dict[str, bytes]:
     """A Grocery photo of each product that has one outside that folder."""
     grocery = similis.open_data("grocery", allow_counts=True)
-    known, found = {path.name for path in folder.glob("*/*")}, {}
-    for row, (name, path) in enumerate(zip(grocery.values("class_name"), grocery.values("path"), strict=True)):
-        if name not in found and path.replace("/", "-") not in known:
-            found[name] = grocery.read_bytes(row)
-    return found
+    return {name: grocery.read_bytes(rows[0]) for name, rows in rows_outside(grocery, folder).items()}
 
 
 def run_commands(program: str, port: int) -> tuple[dict[str, float], subprocess.Popen[bytes]]:

@@ -32,6 +32,10 @@ def page_lines(name: str) -> list[str]:
     return (RESULTS / name).read_text(encoding="utf-8").splitlines()
 
 
+def words_of(name: str) -> str:
+    return " ".join((RESULTS / name).read_text(encoding="utf-8").split())
+
+
 def figures(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))["figures"]
 
@@ -170,7 +174,7 @@ def test_a_comparison_says_what_its_records_give(path, monkeypatch):
     monkeypatch.chdir(ROOT)  # a loss in a file is named from here
     folder = TournamentFolder(path.parent)
     found = judge_looks(folder.plan(), folder, Diary(path.parent / "looks.json"))
-    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    page = words_of("compare/index.md")
     assert found.looks
     for verdict in found.verdicts[-1]:
         assert f"{verdict.difference:+.2f} points, {verdict.low:+.2f} to {verdict.high:+.2f}" in page
@@ -186,7 +190,7 @@ def kept_presets(folder: TournamentFolder, name: str) -> str:
 
 
 def test_pages_say_how_often_a_search_kept_the_preset():
-    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    page = words_of("compare/index.md")
     again = TournamentFolder(RESULTS / "compare" / "loss-in-a-file-again")
     assert f"{kept_presets(again, 'proxy_anchor')} repetitions of ProxyAnchor" in page
     assert f"in {kept_presets(again, 'soft_gap')} of soft_gap" in page
@@ -205,7 +209,7 @@ def test_searches_of_two_comparisons_against_the_preset():
     )
     gap = statistics.fmean(searched) - statistics.fmean(preset)
     low, high = stats.ttest_ind(searched, preset, equal_var=False).confidence_interval()
-    page = " ".join((RESULTS / "compare" / "index.md").read_text(encoding="utf-8").split())
+    page = words_of("compare/index.md")
     assert f"{gap:.2f} points above it, with an interval (Welch) of {low:+.2f} to {high:+.2f}" in page
 
 
