@@ -41,7 +41,7 @@ def lacks(extra, call):
     try:
         call()
     except similis.SimilisError as error:
-        assert f"similis[{extra}]" in str(error), error
+        assert f"'.[{extra}]'" in str(error), error
     else:
         raise AssertionError(f"works without {extra}, so this environment is not clean")
 

@@ -37,7 +37,7 @@ def test_errors_are_also_the_usual_ones():
 def test_a_missing_part_names_its_extra():
     assert (
         str(MissingExtraError("faiss", "search"))
-        == "faiss is not installed; it comes with: pip install 'similis[search]'"
+        == "faiss is not installed; in your clone of Similis run: pip install -e '.[search]'"
     )
 
 
@@ -46,7 +46,7 @@ def test_every_module_outside_the_base_install_names_an_extra_that_exists(module
     declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert EXTRAS[module] in declared["optional-dependencies"]
     monkeypatch.setitem(sys.modules, module, None)  # what an absent package looks like to import
-    with pytest.raises(MissingExtraError, match=rf"^{module} is not installed.*similis\[{EXTRAS[module]}\]"):
+    with pytest.raises(MissingExtraError, match=rf"^{module} is not installed.*\.\[{EXTRAS[module]}\]"):
         import_extra(module)
 
 

@@ -37,7 +37,7 @@ class MissingExtraError(SimilisError, ImportError):
     """A part outside the base install is missing; the message names the extra that brings it."""
 
     def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f"{part} is not installed; it comes with: pip install 'similis[{extra}]'")
+        super().__init__(f"{part} is not installed; in your clone of Similis run: pip install -e '.[{extra}]'")
         self.words = (part, extra)
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:

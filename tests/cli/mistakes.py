@@ -126,7 +126,7 @@ TRAINING = [
     M("train photos --batch 0", "training.batch_size is 0", "greater than or equal to 1", "it should be"),
     M(f"train photos --batch 999 {SMALL}", "one batch of 999", "at most 8", "choose a batch_size"),
     M("train photos --backbone resnet5", "'resnet5'", "any name of timm.list_models()", "did you mean 'resnet50'?"),
-    M("train photos --backbone small_conv --weights no.pth", "no.pth", "a file, pretrained, or null", "pass"),
+    M("train photos --backbone small_conv --weights no.pth", "no.pth", "a file, pretrained, or none", "pass"),
     M("train photos --backbone small_conv --weights pretrained", "small_conv", "published weights", "weights=None"),
     M("train photos --recipe carefull", "'carefull'", "known: careful", "did you mean 'careful'?"),
     M("train photos --device quantum", "'quantum'", "available: cpu", "auto for the best"),

@@ -89,7 +89,7 @@ def test_other_errors_on_purpose_end_with_code_1(capsys, monkeypatch):
     """A missing extra is no wrong argument; it is still one sentence."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert ended(["losses", "draw", "triplet"]) == 1
-    assert "similis[plots]" in capsys.readouterr().err
+    assert "'.[plots]'" in capsys.readouterr().err
 
 
 def test_a_known_first_word_imports_that_verb_only():
@@ -112,7 +112,7 @@ def test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("similis.sklearn.MetricLearner.fit", lambda *_: pytest.fail("it learned first"))
     assert ended(["metric", str(tmp_path / "table.csv"), "--label", "kind", "-o", str(tmp_path / "out")]) == 1
-    assert "similis[plots]" in capsys.readouterr().err
+    assert "'.[plots]'" in capsys.readouterr().err
 
 
 def test_losses_lists_every_loss_by_family(capsys):

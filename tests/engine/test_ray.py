@@ -71,7 +71,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     from similis.engine import worker_group as gang
 
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import without the package does
-    with pytest.raises(MissingExtraError, match=r"similis\[cluster\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[cluster\]"):
         ray.map(abs, [1])
     with pytest.raises(MissingExtraError, match="ray is not installed"):
         gang.run_worker_group(abs, 2)

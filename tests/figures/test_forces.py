@@ -109,7 +109,7 @@ def test_wrong_arguments_are_named(tmp_path):
 
 def test_missing_matplotlib_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"similis\[plots\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[plots\]"):
         draw_forces("triplet")
 
 

@@ -228,8 +228,8 @@ def test_every_backbone_is_registered_with_its_options():
 
 def test_without_timm_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)  # what an absent package looks like to import
-    with pytest.raises(MissingExtraError, match=r"similis\[vision\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[vision\]"):
         build_embedder(backbone="timm:resnet18")
-    with pytest.raises(UserError, match=r"unknown backbone 'resnet18'.*similis\[vision\]"):
+    with pytest.raises(UserError, match=r"unknown backbone 'resnet18'.*\.\[vision\]"):
         build_embedder(backbone="resnet18")
     assert build_embedder(backbone="small_conv", dim=4).dim == 4

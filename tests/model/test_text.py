@@ -103,7 +103,7 @@ def test_a_changed_or_foreign_file_is_refused(tmp_path):
 
 def test_without_the_encoder_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # what an absent package looks like to import
-    with pytest.raises(MissingExtraError, match=r"similis\[text\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[text\]"):
         sentence_encoder("any")
 
 

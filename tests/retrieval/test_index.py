@@ -189,5 +189,5 @@ def test_refusals_say_what_to_do(vectors, tmp_path):
 
 def test_without_faiss_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError, match=r"similis\[search\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[search\]"):
         build_index(torch.eye(3))

@@ -214,4 +214,4 @@ def test_without_scikit_learn_the_error_names_the_extra():
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'similis[sklearn]'" in done.stdout
+    assert "pip install -e '.[sklearn]'" in done.stdout

@@ -105,13 +105,14 @@ def check(
     if model is not None and not any(finding.kind == "unreadable" for finding in findings):
         from similis.run.load import ModelChoice
 
+        console().print(f"embedding {len(manifest)} images with {model}", markup=False)
         opened = ModelChoice(model, weights, size, device).open()
-        result["suspects"] = check_embeddings(manifest, opened, out, pictures)
+        result["suspects"] = check_embeddings(manifest, opened, model, out, pictures)
     return Outcome(result, 1 if errors else 0)
 
 
-def check_embeddings(manifest: Manifest, model: Model, out: Path, pictures: bool) -> dict[str, Any]:
-    """What the embeddings of a model find: a table of counts on the screen, a list and contact sheets in a folder."""
+def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pictures: bool) -> dict[str, Any]:
+    """What the embeddings of a model find: counts on the screen, a list and contact sheets in a folder."""
     from similis.cli.screen import console, show_table
     from similis.run.fault_report import FILE, count_kinds, write_faults
 
@@ -119,7 +120,7 @@ def check_embeddings(manifest: Manifest, model: Model, out: Path, pictures: bool
     files = write_faults(faults, out, manifest, pictures=pictures)
     counts = count_kinds(faults)
     rows = [(kind, str(found), str(left)) for kind, (found, left) in counts.items()]
-    show_table(f"{manifest.name}: suspected by {model.name}", ("kind", "found", "to be excluded"), rows)
+    show_table(f"{manifest.name}: suspected by {name}", ("kind", "found", "to be excluded"), rows)
     console().print(f"look at the sheets in {out}, correct the column 'exclude', then: ", end="", markup=False)
     console().print(f"similis train ... --exclude {out / FILE}", markup=False, soft_wrap=True)
     return {"counts": {kind: {"found": f, "exclude": e} for kind, (f, e) in counts.items()}, "files": files}

@@ -24,22 +24,23 @@ def search(
 ) -> Result:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
+    from similis.cli.train_pictures import SIDE, thumbnail, write_picture
+    from similis.data.images import prepare
+    from similis.data.items import open_item
+    from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
     from similis.run.export import open_gallery
     from similis.run.load import load
     from similis.run.machine import Machine
 
+    encoded = open_item(query)  # before the network is loaded: a wrong path is told at once
     data = open_gallery(run, gallery, Machine(data_root=root))
     model = load(run, device=device, workers=workers)
     model.add(data)
     near = model.search(query, k, copies=False)
     rows = [(str(n), f"{hit.similarity:.4f}", str(hit.label), hit.id) for n, hit in enumerate(near, 1)]
     show_table(f"{query.name} among {len(data)} images", ("rank", "similarity", "class", "image"), rows)
-    from similis.cli.train_pictures import SIDE, thumbnail, write_picture
-    from similis.data.images import prepare
-    from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
-
     shown, places = near[: MOST_COLUMNS - 1], {path: row for row, path in enumerate(data.values("path"))}
-    tiles = [Tile(prepare(query.read_bytes(), resize=SIDE), query.name)]
+    tiles = [Tile(prepare(encoded, resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(data, places[hit.id]), f"{hit.similarity:.3f}\n{hit.label}") for hit in shown]
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
     write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)

@@ -31,6 +31,8 @@ def serve(
     if not bundle.is_dir():
         raise UserError(f"there is no folder {bundle}; give one that `similis export` wrote")
 
+    console().print(f"loading {bundle}", markup=False, soft_wrap=True)
+
     def on_ready(address: str) -> None:
         print_early({"bundle": bundle, "address": address})
         console().print(f"serving {bundle} at {address}", markup=False, soft_wrap=True)

@@ -77,8 +77,8 @@ def split_data(
     rest = np.setdiff1d(train, validation)
     if not len(rest):
         raise DataError(
-            f"{len(train)} training classes are too few for {protocol}: nothing is left to train on; "
-            "add classes, or choose the protocol default, which keeps none to validate"
+            f"too few classes to train on ({len(train)}) for the protocol {protocol}, which keeps some of them to "
+            "validate: add classes, or choose the protocol default"
         )
     parts = [torch.from_numpy(np.flatnonzero(np.isin(labels, part))) for part in (rest, validation, test)]
     name = f"{protocol}-{fold + 1}-of-{folds}" if protocol == "cross-validation" else protocol

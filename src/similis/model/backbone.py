@@ -107,7 +107,7 @@ def zoo_name(name: str) -> str:
     except MissingExtraError as error:
         if name != plain:
             raise
-        hint = "; names of timm's networks need: pip install 'similis[vision]'"
+        hint = "; names of timm's networks need the extra 'vision': pip install -e '.[vision]'"
         raise UserError(unknown("backbone", name, own) + hint) from error
     if not timm.is_model(plain):  # thousands of names: only the nearest of them belong in a message
         near = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.6)

@@ -103,10 +103,10 @@ def files_fingerprint(spec: RunSpec) -> str:
     """Hashes of the files that a specification names, weights and class similarities; cheap, for the address."""
     weights = spec.model.weights
     known = (
-        str(weights) if weights in (None, "pretrained") else file_hash(str(weights), "weights", "pretrained, or null")
+        str(weights) if weights in (None, "pretrained") else file_hash(str(weights), "weights", "pretrained, or none")
     )
     language = spec.objective.language
-    return known if language is None else f"{known} {file_hash(language, 'language', 'or null')}"
+    return known if language is None else f"{known} {file_hash(language, 'language', 'or none')}"
 
 
 def file_hash(name: str, what: str, otherwise: str) -> str:

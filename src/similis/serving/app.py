@@ -100,7 +100,7 @@ async def on_http_error(request: Request, error: Any) -> JSONResponse:
     """A path or a method that does not exist."""
     words = {
         404: f"there is no {request.url.path[:80]!r}",
-        405: f"{request.method} is not for {request.url.path[:80]!r}",
+        405: f"{request.url.path[:80]!r} does not take {request.method}",
     }
     sentence = f"{words.get(error.status_code, error.detail)}; see /openapi.json"
     return JSONResponse({"error": sentence}, error.status_code, error.headers)

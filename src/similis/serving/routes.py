@@ -98,7 +98,7 @@ async def search(request: Request) -> JSONResponse:
     k, label, box = int(form.number("k", K, 1, it.limits.k)), form.text("label"), box_of(form)
     copies, name, data = form.flag("copies", True), form.text("id"), await form.file("file")
     if (data is None) == (name is None):
-        raise Refusal(422, "give one of file, an image, and id, of an item")
+        raise Refusal(422, "give either file (an image) or id (of an item)")
     entry, vector = (None, None) if name is None else item_of(it, name)
     digest = "" if entry is None else entry.digest
     if vector is None or box is not None:  # a part of an item is cut from its small picture
@@ -158,7 +158,7 @@ async def explain(request: Request) -> Response:
     it, form = await form_of(request)
     data, query_id, name, box = await form.file("file"), form.text("query_id"), form.text("id"), box_of(form)
     if name is None or (data is None) == (query_id is None):
-        raise Refusal(422, "give id, of an item, and one of file, an image, and query_id, of another item")
+        raise Refusal(422, "give id (of an item) and either file (an image) or query_id (of another item)")
     query = data if data is not None else await picture_of(it, str(query_id))
     picture = await picture_of(it, name)
     return Response(await it.in_reader(it.explain, query, picture, box), media_type="image/png")
@@ -182,6 +182,7 @@ async def picture_of(it: Collection, id: str) -> bytes:
     """The small picture of an item."""
     found: bytes | None = await it.in_reader(it.store.thumbnail, check_name("id", id, it.limits))
     if found is None:
+        item_of(it, id)  # an item without a picture, or no item at all
         raise Refusal(404, f"there is no picture of {id[:80]!r}; search and classify work without")
     return found
 

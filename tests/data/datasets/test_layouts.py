@@ -83,7 +83,7 @@ def test_original_layouts(tmp_path, name, make, labels, splits, names):
 def test_cars_without_scipy_name_the_smallest_extra_that_brings_it(tmp_path, monkeypatch):
     cars(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)  # what an absent package looks like to import
-    with pytest.raises(MissingExtraError, match=r"similis\[sklearn\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[sklearn\]"):
         open_data("cars196", root=str(tmp_path))
 
 
