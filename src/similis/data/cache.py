@@ -10,7 +10,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from similis.data.images import Pixels
@@ -57,6 +56,8 @@ class ImageCache:
         self._used, self._starts = tables[:1], tables[1 : 1 + self.rows]
         self._shapes = tables[1 + self.rows :].view(torch.int32).view(self.rows, 2)
         self._pixels = block[head:]
+        # The same memory as arrays, whose single values are read in a tenth of the time of a tensor's.
+        self._start_of, self._shape_of, self._bytes = (x.numpy() for x in (self._starts, self._shapes, self._pixels))
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker process gets: the file's name in place of its contents."""
@@ -70,11 +71,11 @@ class ImageCache:
     def get(self, row: int) -> Pixels | None:
         """The image of a row (H, W, 3), or None; not to be written to."""
         with self._lock:
-            start = int(self._starts[row])
+            start = int(self._start_of[row])
         if start < 0:
             return None
-        height, width = self._shapes[row].tolist()
-        return np.asarray(self._pixels[start : start + 3 * height * width].view(height, width, 3).numpy())
+        height, width = self._shape_of[row].tolist()
+        return self._bytes[start : start + 3 * height * width].reshape(height, width, 3)
 
     def put(self, row: int, image: Pixels) -> None:
         """Keep an image if there is room."""

@@ -50,11 +50,10 @@ def augmented_batch(
     policy, count = policy_of(request.policy), len(request.rows)
     wish = preprocessing if request.size is None else replace(preprocessing, size=request.size)
     batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
-    for place, row in enumerate(request.rows.tolist()):
+    for place, (row, number) in enumerate(zip(request.rows.tolist(), ids[request.rows].tolist(), strict=True)):
         image = read_image(row, policy.keep)
         for view in range(request.views):
-            chance = (request.seed, request.epoch, int(ids[row]), view)
-            draws = draws_of(*chance) if policy.crop != "centre" else ()
+            draws = draws_of(request.seed, request.epoch, number, view) if policy.crop != "centre" else ()
             batch[view * count + place] = augment(image, policy, wish, draws)
     return torch.from_numpy(batch)
 

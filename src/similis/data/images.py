@@ -175,14 +175,14 @@ def apply_affine(
 ) -> Pixels:
     """An array under an affine map, given by its inverse (a, b, c, d, e, f); ``ground`` where nothing is."""
     pillow = import_extra("PIL.Image")
-    image = pillow.fromarray(np.ascontiguousarray(pixels))
+    image = pillow.frombytes("RGB", (pixels.shape[1], pixels.shape[0]), pixels.tobytes())
     a, b, c, d, e, f = inverse
     # PIL counts from the corner of a pixel, the map from its centre.
     corner = (a, b, c + 0.5 - 0.5 * (a + b), d, e, f + 0.5 - 0.5 * (d + e))
     turned = image.transform(
         image.size, pillow.Transform.AFFINE, corner, resample=filter_of(interpolation), fillcolor=ground
     )
-    return np.asarray(turned, dtype=np.uint8)
+    return np.frombuffer(turned.tobytes(), dtype=np.uint8).reshape(pixels.shape)
 
 
 def filter_of(interpolation: Interpolation) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.data.images import Interpolation, Pixels, apply_affine, resize
-from similis.data.random_draws import counter_generator
+from similis.data.random_draws import counter_draws
 from similis.registry import unknown
 from similis.values import Preprocessing, UserError
 
@@ -82,7 +82,7 @@ def draws_of(seed: int, epoch: int, image: int, view: int = 0) -> list[float]:
         >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)
         (True, False)
     """
-    return list(counter_generator(seed, image, epoch + view * _VIEW).random(_DRAWS).tolist())
+    return counter_draws(seed, image, epoch + view * _VIEW, _DRAWS)
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:
@@ -115,7 +115,7 @@ def turn_square(pixels: Pixels, policy: Policy, interpolation: Interpolation, dr
     from_x = middle - across * policy.shift * side - cos * middle + sin * middle
     from_y = middle - down * policy.shift * side - sin * middle - cos * middle
     border = np.concatenate((pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
-    ground = tuple(round(float(value)) for value in border.mean(0))
+    ground = tuple(map(round, (np.add.reduce(border, dtype=np.float64) / len(border)).tolist()))
     return apply_affine(pixels, (cos, -sin, from_x, sin, cos, from_y), ground, interpolation)
 
 
