@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
 from similis.figures.canvas import COLOURS, new_figure, save_figure
@@ -58,26 +59,42 @@ def measure(folder: Path) -> dict[str, Any]:
         }
         for number, split in enumerate(splits)
     }
-    ratio = [row["tuning"][0] / row["seed"][0] for row in rows.values()]
     found = {
         "losses": dict(sorted(rows.items(), key=lambda row: -row[1]["mean"])),
         "floors": {name: each["mean"] for name, each in told["floors"].items()},
         "median": median,
-        "ratio of tuning to seed": [float(np.median(ratio)), min(ratio), max(ratio)],
         "repetitions": len(whole.repetitions),
         "repetitions for a point": {key: planned_repetitions(1.0, float(median[key] or 0), losses=2, pairs=1)
                                     for key in ("seed", "run")},
+        "p if only seeds varied": combined_p(rows),
         "changed places": changed_places(judged),
         "verdicts": {
             target: dict(Counter(v["verdict"] for v in told["verdicts"] if v["target"] == target))
             for target in ("these test classes", "unseen classes")
         },
+        "decided": [
+            [v["first"], v["verdict"], v["second"], v["difference"], v["low"], v["high"]]
+            for v in told["verdicts"]
+            if v["target"] == "unseen classes" and v["verdict"] != "undecided"
+        ],
         "detectable": {
-            target: float(np.median([v["detectable"] for v in told["verdicts"] if v["target"] == target] or [np.nan]))
+            target: min(v["detectable"] for v in told["verdicts"] if v["target"] == target)
             for target in ("these test classes", "unseen classes")
         },
     }  # fmt: skip
     return dict(round_values(found))
+
+
+def combined_p(rows: dict[str, Any]) -> list[float]:
+    """F tests of all losses against no variance of tuning, combined by Fisher; again without the two least stable."""
+    values = []
+    for row in rows.values():
+        runs = np.array(row["runs"])
+        repetitions, n = runs.shape
+        ratio = n * runs.mean(axis=1).var(ddof=1) / runs.var(axis=1, ddof=1).mean()
+        values.append((row["tuning"][0], float(stats.f.sf(ratio, repetitions - 1, repetitions * (n - 1)))))
+    steady = sorted(values)[:-2]
+    return [float(stats.combine_pvalues([p for _, p in group]).pvalue) for group in (values, steady)]
 
 
 def changed_places(judged: JudgedTable) -> dict[str, int]:
@@ -100,6 +117,14 @@ def page_rows(found: dict[str, Any]) -> list[str]:
         rows.append(f"| {name} | {row['family']} | {recall} | {' | '.join(spread)} | {kept} |")
     rows.append(f"| median |  |  | {' | '.join(format(found['median'][key], '.1f') for key in SOURCES)} |  |")
     return rows + [f"| floor: {name} |  | {100 * mean:.1f} |  |  |  |  |" for name, mean in found["floors"].items()]
+
+
+def verdict_rows(found: dict[str, Any]) -> list[str]:
+    """Decided pairs, the largest difference first."""
+    ordered = sorted(found["decided"], key=lambda each: -abs(each[3]))
+    return [
+        f"| {a} | {verdict} | {b} | {d:+.1f} ({low:+.1f} to {high:+.1f}) |" for a, verdict, b, d, low, high in ordered
+    ]
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
@@ -126,7 +151,7 @@ def main() -> None:
     """Print the rows, draw, and write the numbers."""
     asked = arguments(__doc__ or "", [])
     found = measure(FOLDER)
-    print("\n".join(page_rows(found)))
+    print("\n".join(page_rows(found) + verdict_rows(found)))
     print(json.dumps({key: each for key, each in found.items() if key != "losses"}, indent=1))
     draw(found, FOLDER / "recall.png")
     write_json(asked.json, "python -m benchmarks.tuning", found)

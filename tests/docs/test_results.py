@@ -16,6 +16,7 @@ from benchmarks import (
     known_answers,
     retrieval,
     thesis_heads,
+    tuning,
     verdict_rules,
 )
 from similis.study.compare import Diary, judge_looks
@@ -221,6 +222,18 @@ def test_the_page_of_comparisons_shows_the_known_answers():
     assert [row for row in ("| " + " | ".join(map(str, row)) + " |" for row in rows) if row not in page] == []
     assert sum(found["same"]["unseen classes"].get(word, 0) for word in ("better", "worse")) <= 6
     assert found["worse"]["unseen classes"]["worse"] >= 32
+
+
+def test_the_page_of_tuning_shows_its_records():
+    found, kept = tuning.measure(tuning.FOLDER), figures("tuning.json")
+    rows = tuning.page_rows(found) + tuning.verdict_rows(found)
+    assert [row for row in rows if row not in page_lines("tuning/index.md")] == []
+    assert kept["verdicts"] == found["verdicts"]
+    for key in ("median", "repetitions for a point", "changed places", "detectable", "p if only seeds varied"):
+        assert kept[key] == pytest.approx(found[key], rel=1e-3), key
+    assert max(found["p if only seeds varied"]) < 0.01  # "p < 0.01"
+    folder = TournamentFolder(tuning.FOLDER)
+    folder.ledger.check(folder.records.all("final"))  # one opening of the test split for each final model
 
 
 STEPS = {  # Table 3 of the thesis: data and network -> rate, epochs between its drops, factor
