@@ -236,6 +236,24 @@ def test_the_page_of_tuning_shows_its_records():
     folder.ledger.check(folder.records.all("final"))  # one opening of the test split for each final model
 
 
+def test_selection_on_test_and_on_validation_differ_in_nothing_else():
+    plans = [read_plan(RESULTS / "selection" / f"{name}.yaml").model_dump() for name in ("validation", "test")]
+    held, on_test = plans
+    assert (held["terms"]["data"].pop("protocol"), on_test["terms"]["data"].pop("protocol")) == (
+        "fixed-validation",
+        "default",
+    )
+    held["name"], held["terms"]["training"]["refit"] = on_test["name"], on_test["terms"]["training"]["refit"]
+    held["terms"]["data"]["validation_share"] = on_test["terms"]["data"]["validation_share"]
+    assert held == on_test
+
+
+def test_cars_are_searched_small_and_tested_large():
+    plan = read_plan(RESULTS / "cars" / "plan.yaml")
+    assert [plan.arena_terms(arena).model.image_size for arena in plan.arenas] == [64, 128]
+    assert plan.repetitions >= 5
+
+
 STEPS = {  # Table 3 of the thesis: data and network -> rate, epochs between its drops, factor
     "cub200_2011-resnet50": (1e-4, 5, 0.1), "cub200_2011-bn_inception": (1e-4, 10, 0.1),
     "cub200_2011-googlenet": (1e-4, 10, 0.1), "cars196-resnet50": (1e-4, 10, 0.1),
