@@ -1,7 +1,7 @@
 """How much of a comparison is tuning? ``python -m benchmarks.tuning [--json results/tuning.json]``.
 
-From the committed records of ``results/tuning``: recall of every loss, where its variance comes from, how often two
-losses change places from one repetition to the next, and how many repetitions a claim of one point needs. Draws
+From the committed records of ``results/tuning``: recall of every loss, where its variance comes from, how often one
+repetition of two losses has the wrong order, and how many repetitions a claim of one point needs. Draws
 ``results/tuning/recall.png``.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
@@ -23,7 +24,7 @@ from similis.study.report.judged_table import JudgedTable, judge_table
 from similis.study.report.page import fair_tables
 from similis.study.report.record import deviation_values, round_values, table_figures
 from similis.study.statistics.power import planned_repetitions
-from similis.study.statistics.variance_split import pool_splits, variance_split
+from similis.study.statistics.variance_split import VarianceSplit, pool_splits, variance_split
 from similis.study.tournament_folder import TournamentFolder
 
 FOLDER = Path(__file__).parent.parent / "results" / "tuning"
@@ -42,68 +43,75 @@ def measure(folder: Path) -> dict[str, Any]:
     judged = judge(folder)
     whole, told = judged.whole, table_figures(judged)
     splits = variance_split(whole.names, whole.runs, whole.scores.sizes)
-    median = pool_splits(splits)
-    kept = Counter(
-        each["contestant"]
-        for each in TournamentFolder(folder).records.all("search")
-        if each["chosen"].endswith("preset") and each["repetition"] in whole.repetitions
-    )
+    runs = np.einsum("k,ckrn->crn", whole.scores.weights, whole.runs)
+    searches = [r for r in TournamentFolder(folder).records.all("search") if r["repetition"] in whole.repetitions]
+    kept = Counter(each["contestant"] for each in searches if each["chosen"].endswith("preset"))
+    begun = {each["contestant"] for each in searches if each["preset"]}
     rows = {
         split.name: {
             **told["contestants"][split.name],
             **{key: deviation_values(getattr(split, key)) for key in SOURCES},
             "family": losses.get(split.name).family,
-            "kept preset": kept[split.name],
-            "runs": np.einsum("k,krn->rn", whole.scores.weights, whole.runs[number]).tolist(),
-            "trained": split.name in judged.trained.names,
+            "kept preset": kept[split.name] if split.name in begun else None,
+            "runs": runs[number].tolist(),
         }
         for number, split in enumerate(splits)
     }
     found = {
         "losses": dict(sorted(rows.items(), key=lambda row: -row[1]["mean"])),
         "floors": {name: each["mean"] for name, each in told["floors"].items()},
-        "median": median,
+        "median": pool_splits(splits),
         "repetitions": len(whole.repetitions),
-        "repetitions for a point": {key: planned_repetitions(1.0, float(median[key] or 0), losses=2, pairs=1)
-                                    for key in ("seed", "run")},
-        "p if only seeds varied": combined_p(rows),
-        "changed places": changed_places(judged),
-        "verdicts": {
-            target: dict(Counter(v["verdict"] for v in told["verdicts"] if v["target"] == target))
-            for target in ("these test classes", "unseen classes")
+        "trials": [min(each["trials"] for each in searches), max(each["trials"] for each in searches)],
+        "repetitions for a point": repetitions_for_a_point(splits),
+        "p if only seeds varied": {
+            "all": combined_p(runs),
+            "without a loss": max(combined_p(np.delete(runs, c, axis=0)) for c in range(len(runs))),
+            "without a repetition": max(combined_p(np.delete(runs, r, axis=1)) for r in range(runs.shape[1])),
         },
-        "decided": [
-            [v["first"], v["verdict"], v["second"], v["difference"], v["low"], v["high"]]
-            for v in told["verdicts"]
-            if v["target"] == "unseen classes" and v["verdict"] != "undecided"
-        ],
-        "detectable": {
-            target: min(v["detectable"] for v in told["verdicts"] if v["target"] == target)
-            for target in ("these test classes", "unseen classes")
-        },
-    }  # fmt: skip
+        "orders": count_orders(judged.trained.scores.per_repetition),
+        **verdict_figures(told["verdicts"]),
+    }
     return dict(round_values(found))
 
 
-def combined_p(rows: dict[str, Any]) -> list[float]:
-    """F tests of all losses against no variance of tuning, combined by Fisher; again without the two least stable."""
-    values = []
-    for row in rows.values():
-        runs = np.array(row["runs"])
-        repetitions, n = runs.shape
-        ratio = n * runs.mean(axis=1).var(ddof=1) / runs.var(axis=1, ddof=1).mean()
-        values.append((row["tuning"][0], float(stats.f.sf(ratio, repetitions - 1, repetitions * (n - 1)))))
-    steady = sorted(values)[:-2]
-    return [float(stats.combine_pvalues([p for _, p in group]).pvalue) for group in (values, steady)]
+def verdict_figures(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Verdicts for unseen classes: how many of each kind, those that decide, and the smallest detectable difference."""
+    unseen = [each for each in verdicts if each["target"] == "unseen classes"]
+    decided = [each for each in unseen if each["verdict"] != "undecided"]
+    return {
+        "verdicts": dict(Counter(each["verdict"] for each in unseen)),
+        "decided": [[each[key] for key in ("first", "verdict", "second", "difference", "low", "high")]
+                    for each in decided],
+        "detectable": min(each["detectable"] for each in unseen),
+    }  # fmt: skip
 
 
-def changed_places(judged: JudgedTable) -> dict[str, int]:
-    """Pairs of losses that trained, and those whose order is not the same in all repetitions."""
-    recall = judged.trained.scores.per_repetition
-    pairs = list(combinations(range(len(recall)), 2))
+def repetitions_for_a_point(splits: list[VarianceSplit]) -> dict[str, int]:
+    """For two losses like the median one; the interval resamples losses."""
+    run, seed = (np.array([getattr(split, key).value for split in splits]) for key in ("run", "seed"))
+    drawn = np.random.default_rng(0).integers(0, len(run), (4000, len(run)))
+    low, high = np.quantile(np.median(run[drawn], axis=1), (0.025, 0.975))
+    deviations = {"seed": np.median(seed), "run": np.median(run), "low": low, "high": high}
+    return {key: planned_repetitions(1.0, float(each), losses=2, pairs=1) or 1000 for key, each in deviations.items()}
+
+
+def combined_p(runs: NDArray[np.float64]) -> float:
+    """F tests of all losses against repetitions that differ by their seeds alone, combined by Fisher."""
+    _, repetitions, n = runs.shape
+    ratio = n * runs.mean(axis=2).var(axis=1, ddof=1) / runs.var(axis=2, ddof=1).mean(axis=1)
+    return float(stats.combine_pvalues(stats.f.sf(ratio, repetitions - 1, repetitions * (n - 1))).pvalue)
+
+
+def count_orders(recall: NDArray[np.float64]) -> dict[str, float]:
+    """Pairs of losses (m, R), those whose repetitions overlap, how often one repetition of each has the wrong order."""
+    ordered = recall[np.argsort(-recall.mean(axis=1))]
+    pairs = list(combinations(ordered, 2))
+    reverse = [float((better[:, None] < worse[None, :]).mean()) for better, worse in pairs]
     return {
         "pairs": len(pairs),
-        "changed": sum(len(set(np.sign(recall[one] - recall[other]))) > 1 for one, other in pairs),
+        "overlap": sum(bool(better.min() < worse.max()) for better, worse in pairs),
+        "reverse": float(np.mean(reverse)),
     }
 
 
@@ -113,7 +121,7 @@ def page_rows(found: dict[str, Any]) -> list[str]:
     for name, row in found["losses"].items():
         spread = [f"{row[key][0]:.1f} ({row[key][1]:.1f} to {row[key][2]:.1f})" for key in SOURCES]
         recall = f"{100 * row['mean']:.1f} ± {100 * row['these classes']:.1f}"
-        kept = f"{row['kept preset']} of {found['repetitions']}"
+        kept = "" if row["kept preset"] is None else f"{row['kept preset']} of {found['repetitions']}"
         rows.append(f"| {name} | {row['family']} | {recall} | {' | '.join(spread)} | {kept} |")
     rows.append(f"| median |  |  | {' | '.join(format(found['median'][key], '.1f') for key in SOURCES)} |  |")
     return rows + [f"| floor: {name} |  | {100 * mean:.1f} |  |  |  |  |" for name, mean in found["floors"].items()]

@@ -73,11 +73,28 @@ def test_the_page_of_tuning_shows_its_records():
     rows = tuning.page_rows(found) + tuning.verdict_rows(found)
     assert [row for row in rows if row not in page_lines("tuning/index.md")] == []
     assert kept["verdicts"] == found["verdicts"]
-    for key in ("median", "repetitions for a point", "changed places", "detectable", "p if only seeds varied"):
+    for key in ("median", "repetitions for a point", "orders", "detectable", "trials", "p if only seeds varied"):
         assert kept[key] == pytest.approx(found[key], rel=1e-3), key
-    assert max(found["p if only seeds varied"]) < 0.01  # "p < 0.01"
+    assert max(found["p if only seeds varied"].values()) < 0.01  # "p < 0.01"
     folder = TournamentFolder(tuning.FOLDER)
     folder.ledger.check(folder.records.all("final"))  # one opening of the test split for each final model
+
+
+def test_sentences_of_the_page_of_tuning():
+    from scipy import stats
+
+    found = figures("tuning.json")
+    rows = found["losses"]
+    assert {(verdict, other) for _, verdict, other, *_ in found["decided"]} == {("better", "contrastive")}
+    assert min(map(min, rows["proxy_repulsion"]["runs"])) > found["floors"]["raw pixels"]  # "each of its runs"
+    assert rows["normface"]["kept preset"] == found["repetitions"]  # "in every search"
+    assert len({row["these classes"] for row in rows.values()}) == len(rows) - 5  # "six losses have the same interval"
+    p = {
+        name: found["orders"]["pairs"]
+        * stats.ttest_ind(row["repetitions"], rows["contrastive"]["repetitions"], equal_var=False).pvalue
+        for name, row in rows.items()
+    }
+    assert [name for name, value in p.items() if value < 0.05] == ["proxy_anchor"]  # "With the variances of each pair"
 
 
 def test_selection_on_test_and_on_validation_differ_in_nothing_else():
