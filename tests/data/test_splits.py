@@ -116,7 +116,7 @@ def test_wrong_options_are_refused(options):
 
 
 def test_too_few_classes_are_refused():
-    with pytest.raises(DataError, match="nothing is left"):
+    with pytest.raises(DataError, match="too few classes to train on"):
         split_data(manifest_of([2, 2]))
 
 

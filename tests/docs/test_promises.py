@@ -60,7 +60,7 @@ def test_pages_name_extras_that_exist():
     named = {
         extra
         for page in pages()
-        for group in re.findall(r"similis\[([\w,]+)\]", page.read_text(encoding="utf-8"))
+        for group in re.findall(r"'\.\[([\w,]+)\]'", page.read_text(encoding="utf-8"))
         for extra in group.split(",")
     }
     assert named

@@ -183,7 +183,7 @@ BODY = {"ids": ["a"], "labels": [None], "vectors": [[0.0] * 256]}
     ("path", "more", "status", "words"),
     [
         ("/v1/search", {"files": {}}, 415, "multipart"),
-        ("/v1/search", {"files": [("k", (None, "3"))]}, 422, "one of file"),
+        ("/v1/search", {"files": [("k", (None, "3"))]}, 422, "either file"),
         ("/v1/search", {"files": [("id", (None, "nobody"))]}, 404, "no item 'nobody'"),
         ("/v1/search", {"files": [("id", (None, NAME)), ("k", (None, "0"))]}, 422, "k is '0'"),
         ("/v1/search", {"files": [("id", (None, NAME)), ("k", (None, "9" * 5000))]}, 422, "k is"),
