@@ -8,6 +8,7 @@ from benchmarks import (
     fine_tuning,
     first_screen,
     floors,
+    loss_page,
     retrieval,
     verdict_rules,
 )
@@ -57,6 +58,12 @@ def test_the_page_of_retrieval_shows_its_record():
     page = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8").splitlines()
     for data, rows in figures("retrieval.json")["kinds"].items():
         assert [row for row in retrieval.page_rows(data, rows) if row not in page] == []
+
+
+def test_the_page_of_losses_shows_its_record():
+    page, tables = page_lines("losses.md"), loss_page.page_rows(figures("losses.json"))
+    assert "limit" in tables
+    assert [row for rows in tables.values() for row in rows if row not in page] == []
 
 
 def test_the_page_of_photos_shows_the_floors():
