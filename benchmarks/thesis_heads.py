@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from similis.study.report.judged_table import judge_table
+from similis.study.report.judged_table import JudgedTable, judge_table
 from similis.study.report.page import fair_tables
 from similis.study.report.record import report_record
 from similis.study.statistics.rank_sums import rank_sums
@@ -26,11 +26,15 @@ def finished_folders() -> list[Path]:
     return sorted(path.parent for path in FOLDER.glob("*/records.parquet"))
 
 
+def judge_folder(kept: TournamentFolder) -> list[JudgedTable]:
+    """Every table of a tournament."""
+    plan, floors = kept.plan(), kept.records.all("floor")
+    return [judge_table(plan, table, floors) for table in fair_tables(plan, kept.records.all("final"))]
+
+
 def table_figures(folder: Path) -> dict[str, Any]:
     """Size -> the figures of its table."""
-    kept = TournamentFolder(folder)
-    plan, floors = kept.plan(), kept.records.all("floor")
-    judged = [judge_table(plan, table, floors) for table in fair_tables(plan, kept.records.all("final"))]
+    judged = judge_folder(TournamentFolder(folder))
     found = json.loads(report_record(judged))["figures"]["tables"].values()
     by_arena = {each.whole.arena: figures for each, figures in zip(judged, found, strict=True)}
     return {size: by_arena[size] for size in SIZES}

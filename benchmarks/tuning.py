@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
+from benchmarks.thesis_heads import judge_folder
 from similis.figures.canvas import COLOURS, new_figure, save_figure
 from similis.registry import losses
-from similis.study.report.judged_table import JudgedTable, judge_table
-from similis.study.report.page import fair_tables
 from similis.study.report.record import deviation_values, round_values, table_figures
 from similis.study.statistics.power import planned_repetitions
 from similis.study.statistics.variance_split import VarianceSplit, pool_splits, variance_split
@@ -31,20 +30,14 @@ FOLDER = Path(__file__).parent.parent / "results" / "tuning"
 SOURCES = ("tuning", "seed", "classes")
 
 
-def judge(folder: Path) -> JudgedTable:
-    """The only table of a folder."""
-    kept = TournamentFolder(folder)
-    (table,) = fair_tables(kept.plan(), kept.records.all("final"))
-    return judge_table(kept.plan(), table, kept.records.all("floor"))
-
-
 def measure(folder: Path) -> dict[str, Any]:
     """All numbers of the page."""
-    judged = judge(folder)
+    tournament = TournamentFolder(folder)
+    (judged,) = judge_folder(tournament)
     whole, told = judged.whole, table_figures(judged)
     splits = variance_split(whole.names, whole.runs, whole.scores.sizes)
     runs = np.einsum("k,ckrn->crn", whole.scores.weights, whole.runs)
-    searches = [r for r in TournamentFolder(folder).records.all("search") if r["repetition"] in whole.repetitions]
+    searches = [r for r in tournament.records.all("search") if r["repetition"] in whole.repetitions]
     kept = Counter(each["contestant"] for each in searches if each["chosen"].endswith("preset"))
     begun = {each["contestant"] for each in searches if each["preset"]}
     rows = {
