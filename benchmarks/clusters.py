@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.data_faults import PIXELS, whole_classes
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.open_data import open_data
 from similis.retrieval.grouping import group_vectors, grouping_threshold

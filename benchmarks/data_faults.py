@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.copies import make_copy, open_image
 from similis.data.manifest import Manifest, from_columns

@@ -25,7 +25,7 @@ from torch import Tensor
 
 import similis
 from benchmarks.fine_tuning import known_rows
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import alternate, arguments, median, median_ratio, peak_memory, print_table, write_json
 
 PHOTOS, SINGLE, BATCH, SIZE, HELD = 400, 20, 32, 160, 2000

@@ -32,7 +32,7 @@ from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
 from similis.engine.worker_group import run_worker_group
 from similis.model.embedder import build_embedder
-from similis.run.remote_progress import Telling
+from similis.run.remote_progress import RemoteWatch
 from similis.training.loop import Progress, StepReport, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator
@@ -82,7 +82,7 @@ def steps(communicator: Communicator, tell: Callable[[Any], None] | None = None)
     own = slice(communicator.rank, None, communicator.world)
     images = torch.randn(BATCH, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(0))[own]
     batch = Batch(images, (torch.arange(BATCH) // 4)[own], torch.arange(BATCH)[own])
-    watch = None if tell is None or communicator.rank else Telling(tell)
+    watch = None if tell is None or communicator.rank else RemoteWatch(tell)
     moments: list[float] = []
 
     def batches(epoch: int, start: int) -> Iterator[Batch]:  # noqa: ARG001
@@ -108,7 +108,7 @@ def as_rank(file: Path) -> None:
 def as_driver(file: Path) -> None:
     """A driver with a cluster of its own."""
     connect(cpus=SLOTS, store_bytes=100 * 2**20)
-    found = run_worker_group(steps, SLOTS, heard=lambda rank, words: None)  # noqa: ARG005
+    found = run_worker_group(steps, SLOTS, on_message=lambda rank, words: None)  # noqa: ARG005
     file.write_text(json.dumps(found[0]))
     ray_library().shutdown()
 
@@ -150,6 +150,14 @@ def step_row(rounds: int) -> dict[str, Any]:
         "high": math.exp(middle + half) if math.isfinite(half) else math.inf,
         "target": STEP_TARGET,
     }
+
+
+def page_rows(figures: dict[str, dict[str, float]]) -> Iterator[str]:
+    """Lines of the table of ``results/engine.md``."""
+    for name, row in figures.items():
+        around = f"{row['low']:.3f} to {row['high']:.3f}" if row["low"] < row["high"] else ""
+        seconds = f"{row['ours s']:.3f} s | {row['bare s']:.3f} s"
+        yield f"| {name} | {seconds} | {row['ratio']:.3f} | {around} | {row['target']:.2f} |"
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 import similis
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.retrieval.intervals import mean_interval
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
@@ -154,6 +154,17 @@ def page_row(name: str, row: Mapping[str, Any]) -> str:
         value, low, high = (100 * part for part in row[f"gain {metric} {pixels}"])
         cells += [f"{100 * row[metric]:.1f}", f"{value:+.1f} ({low:+.1f} to {high:+.1f})"]
     return f"| {' | '.join([data, str(pixels), recipe, seed, *cells, format(row['share'], '.2f')])} |"
+
+
+def untouched_rows(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lines of the untouched network at each resolution that a data set has."""
+    rows = {}
+    for name, row in found.items():
+        data = name.split(" ", 1)[0]
+        for pixels in (key.split()[-1] for key in row if key.startswith("untouched recall@1")):
+            cells = [f"{100 * row[f'untouched {metric} {pixels}']:.1f}" for metric in COMPARED]
+            rows[data, pixels] = f"| {data} | {pixels} | untouched |  | {cells[0]} |  | {cells[1]} |  |  |"
+    return list(rows.values())
 
 
 if __name__ == "__main__":

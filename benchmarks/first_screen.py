@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import similis
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import write_json
 from similis.data.manifest import Manifest
 from similis.figures.contact_sheet import Tile, draw_sheet

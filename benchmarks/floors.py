@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.open_data import open_data
 from similis.model.embedder import build_embedder

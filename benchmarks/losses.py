@@ -24,6 +24,7 @@ from benchmarks.rounds import alternate, median, median_ratio, peak_memory, prin
 
 HERE = "benchmarks.loss_cases"
 MB = 1e6
+SMALL = 128  # a step of this batch takes milliseconds, so that it takes more turns to see a ratio
 Figures = dict[str, Any]
 
 
@@ -77,7 +78,10 @@ def triplets(rounds: int) -> Figures:
 
 def beside(label: str, ours: list[Any], theirs: list[Any], kind: str, rounds: int) -> Figures:
     """Speed and memory of one step of ours and of the peer's."""
-    turns = alternate({"ours": cases.ours(*ours), "peer": getattr(cases, kind)(*theirs)}, rounds)
+    size = ours[2]
+    turns = alternate(
+        {"ours": cases.ours(*ours), "peer": getattr(cases, kind)(*theirs)}, rounds if size > SMALL else 9 * rounds
+    )
     found: Figures = {
         "speed_up": 1 / median_ratio(turns, "ours", "peer"),
         "ours_bytes": peak_memory(f"{HERE}:ours", *ours),

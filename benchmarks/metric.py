@@ -1,6 +1,6 @@
 """Metrics for tables: accuracy and time beside peers, XOR, and a table of 100,000 rows.
 
-    python -m benchmarks.metric [--only accuracy|xor|size] [--json FILE] [--pictures FOLDER]
+    python -m benchmarks.metric [--only accuracy|xor|size] [--json results/tables.json] [--pictures FOLDER]
                                 [--repeats 10] [--seconds 240] [--metric-learn PYTHON]
 
 ``--metric-learn`` (or the variable METRIC_LEARN_PYTHON) names a Python that has metric-learn: it needs an older
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,12 +25,16 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.rounds import write_json
 from similis.sklearn import MetricLearner
 from similis.sklearn.report import interval
 
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 FOLDS = 5
+SIZE_COLUMNS = (
+    "peak_above_data_mb", "cpu_seconds", "accuracy_before", "accuracy_after", "share_of_the_10_informative_columns"
+)  # fmt: skip
 PEERS = Path(__file__).with_name("metric_peers.py")
 
 
@@ -124,6 +127,28 @@ def compared(found):
             "ratio_to_sklearn_nca": float(np.median([a / b for a, b in zip(one["seconds"], base, strict=False)])),
         }  # fmt: skip
     return rows
+
+
+def page_rows(found):
+    """Lines of the tables of ``results/tables.md``: accuracy on each data set, XOR, size."""
+    for name, rows in found["accuracy"].items():
+        for method, row in rows.items():
+            if row["folds"]:
+                yield f"| {name} | {method} | {row['folds']} | {' | '.join(accuracy_cells(method, row))} |"
+    for name, row in found["xor"].items():
+        yield f"| {name} | {100 * row['triplets_kept']:.1f} | {row['same_over_other']:.3f} |"
+    for number, row in found["size"].items():
+        cells = [f"{row['data_mb']:.0f}", *(f"{row[key]:.1f}" for key in SIZE_COLUMNS)]
+        yield f"| {int(number):,} | {' | '.join(cells)} |"
+
+
+def accuracy_cells(method, row):
+    """Accuracy, ours minus it, and times; an interval takes five folds."""
+    halves = ("half", "ours_minus_half")
+    half, less = (f" ± {row[key]:.2f}" if row["folds"] >= FOLDS else "" for key in halves)
+    ours = "" if method.startswith("ours (default") else f"{row['ours_minus']:+.2f}{less}"
+    times = [f"{row['seconds']:.3f}", f"{row['ratio_to_sklearn_nca']:.2f}"] if method != "Euclidean" else ["", ""]
+    return [f"{row['accuracy']:.2f}{half}", ours, *times]
 
 
 def draw_panels(panels, labels, path):
@@ -238,7 +263,7 @@ def main():
         words = [sys.executable, "-m", "benchmarks.metric", *sys.argv[1:]]
         raise SystemExit(subprocess.run(words, env=os.environ | dict.fromkeys(LIMITS, "1"), check=False).returncode)
     torch.set_num_threads(1)
-    results = {"peak_mb": None, "metric_learn": bool(given.metric_learn)}
+    results = json.loads(given.json.read_text())["figures"] if given.json and given.json.exists() else {}
     if given.only in (None, "xor"):
         results["xor"] = xor(given.pictures)
         print(json.dumps(results["xor"], indent=1), flush=True)
@@ -255,9 +280,7 @@ def main():
                 print(name, method, {k: round(v, 3) for k, v in row.items()}, flush=True)
     if not given.metric_learn and given.only in (None, "accuracy"):
         print("metric-learn was absent: pass --metric-learn PYTHON")
-    results["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(given.json, "python -m benchmarks.metric", results)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.lite_weights import FOLDER as WEIGHTS
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments
 from similis.data.open_data import open_data
 from similis.run.encoding import Encoder

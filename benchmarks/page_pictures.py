@@ -17,7 +17,7 @@ from PIL import Image
 
 import similis
 from benchmarks.first_screen import rows_outside, write_photos
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from similis.run.bundle import make_thumbnail
 from tests.serving.browser import PHONE, browsing, free_port, start_server, stop_server, visiting
 from tests.serving.drawn_photos import save_collection

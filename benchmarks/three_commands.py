@@ -17,7 +17,7 @@ from typing import Any
 
 import similis
 from benchmarks.first_screen import rows_outside, write_photos
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import print_table, write_json
 from tests.serving.browser import browsing, free_port, is_ready, stop_server, visiting
 from tests.serving.page_actions import answered, jpeg, labels

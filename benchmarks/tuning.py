@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def measure(folder: Path) -> dict[str, Any]:
             "without a loss": max(combined_p(np.delete(runs, c, axis=0)) for c in range(len(runs))),
             "without a repetition": max(combined_p(np.delete(runs, r, axis=1)) for r in range(runs.shape[1])),
         },
+        "last ten epochs": late_gains(tournament, whole.names),
         "orders": count_orders(judged.trained.scores.per_repetition),
         **verdict_figures(told["verdicts"]),
     }
@@ -78,6 +80,16 @@ def verdict_figures(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
                     for each in decided],
         "detectable": min(each["detectable"] for each in unseen),
     }  # fmt: skip
+
+
+def late_gains(tournament: TournamentFolder, names: Sequence[str]) -> list[float]:
+    """Points of validation R@1 that the last ten epochs add, least and most over losses."""
+    finals = tournament.records.all("final")
+    gains = [
+        100 * np.mean([max(r["history"]) - r["history"][-11] for r in finals if r["contestant"] == name])
+        for name in names
+    ]
+    return [float(min(gains)), float(max(gains))]
 
 
 def repetitions_for_a_point(splits: list[VarianceSplit]) -> dict[str, int]:

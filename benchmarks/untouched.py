@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fine_tuning import DATA, known_rows, print_gains
-from benchmarks.lite_weights import FOLDER
-from benchmarks.photos import weights
+from benchmarks.lite_weights import FOLDER, weights
 from benchmarks.rounds import arguments, write_json
 from similis.retrieval.intervals import mean_interval
 from similis.run.machine import Machine

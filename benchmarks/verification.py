@@ -15,16 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from similis.run.gallery import embed_gallery
 
-from benchmarks.photos import weights
+from benchmarks.lite_weights import weights
 from benchmarks.rounds import print_table, write_json
 from similis.data.open_data import open_data
 from similis.figures.canvas import save_figure
 from similis.figures.verification_plot import draw_verification
 from similis.model.embedder import build_embedder
+from similis.retrieval.embed import embed
 from similis.retrieval.verification import rates_at, verify
 from similis.run.machine import Machine
+from similis.run.parts import images_for
 from similis.run.verification import curves_of
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded
@@ -47,7 +48,9 @@ def embedded(name: str, cache: Path) -> Embedded:
         assert model.preprocessing is not None
         model.backbone.preprocessing = replace(model.preprocessing, resize=size)
         machine = Machine(device="cpu", cache_bytes=0)
-        return {"vectors": embed_gallery(model, manifest, machine, 64), "labels": manifest.labels}
+        loader = images_for(model, manifest, machine, policies=("eval",))
+        batches = loader.ordered(torch.arange(len(manifest)), batch_size=64)
+        return {"vectors": embed(model, batches, count=len(manifest)).vectors, "labels": manifest.labels}
 
     metadata = {"format": "similis-verification-1", "contents": f"{name}-{size}"}
     kept = cached_tensors(cache / f"{name}-{size}.safetensors", make, metadata)

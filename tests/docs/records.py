@@ -17,3 +17,8 @@ def words_of(name: str) -> str:
 
 def figures(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))["figures"]
+
+
+def interval(values: list[float], sign: str = "") -> str:
+    value, low, high = (f"{100 * each:{sign}.1f}" for each in values)
+    return f"{value} ({low} to {high})" if any(values) else ""

@@ -4,8 +4,8 @@ A mark follows its number in the source and is invisible on the page::
 
     gains 23.1<!-- fine-tuning.json: cars196 whole network 0 / gain recall@1 160 / 0 % --> points
 
-It names a file below ``results/``, a path of keys and list places inside ``figures``, and ``%`` for a share. The number
-has as many digits as the page shows, and its sign may be left to the words.
+It names a file below ``results/``, a path of keys and list places inside ``figures``, ``%`` for a share and a last key
+``1e6`` for megabytes. The number has as many digits as the page shows, and its sign may be left to the words.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "results").rglob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "results").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 MARK = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?)<!--\s*(\S+\.json):\s*(.*?)\s*-->", re.DOTALL)
 MARKED = [(page, *found) for page in PAGES for found in MARK.findall(page.read_text(encoding="utf-8"))]
 
@@ -24,7 +24,7 @@ def recorded(file: str, path: str) -> float:
     value = json.loads((ROOT / "results" / file).read_text(encoding="utf-8"))["figures"]
     keys, share = (path[:-1], True) if path.endswith("%") else (path, False)
     for key in (" ".join(each.split()) for each in keys.split("/")):
-        value = value[int(key)] if isinstance(value, list) else value[key]
+        value = value / 1e6 if key == "1e6" else value[int(key)] if isinstance(value, list) else value[key]
     return 100 * value if share else value
 
 

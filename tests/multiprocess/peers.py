@@ -1,6 +1,6 @@
 """The same comparison for other libraries: N ranks against one process, value and gradients.
 
-Writes ``results/distributed.md``::
+Prints the rows of ``results/distributed.md`` and writes ``results/distributed.json``::
 
     python -m tests.multiprocess.peers [path of open_clip/loss.py]
 """
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.rounds import write_json
 from similis.engine.local_group import LocalGroup, RankFailedError
 from similis.objective.context import distributed
 from similis.registry import losses
@@ -31,6 +32,7 @@ PML = {
     "ProxyAnchorLoss": {"num_classes": CLASSES, "embedding_size": DIM},
     "ArcFaceLoss": {"num_classes": CLASSES, "embedding_size": DIM},
 }
+EVEN, UNEVEN = (6, 6), (8, 4)
 OURS = ("contrastive", "triplet", "nt_xent", "multi_similarity", "proxy_anchor", "arcface")
 CLIP = {
     "as it comes": {},
@@ -94,7 +96,7 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     return [value.detach(), torch.cat([p.grad.flatten() for p in model.parameters()]), joined_gradient]
 
 
-def compared(ranks: LocalGroup, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
+def compare_kinds(ranks: LocalGroup, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
     """Cells of the table: value, model and learned gradients relative to one process."""
     value, model, learned = measured(None, kind, name, (12,), path)
     try:
@@ -120,57 +122,28 @@ def ratio(a: Tensor, b: Tensor) -> str:
     return factor if cosine > 1 - 1e-9 else f"{factor}, cosine {cosine:.3f}"
 
 
-def table(world: int, path: str) -> list[tuple[str, ...]]:
-    """All rows for one number of ranks; a pool that a peer breaks is started anew."""
-    even, uneven = ((6, 6), (8, 4)) if world == 2 else ((3,) * 4, (5, 1, 4, 2))
+def table(path: str) -> list[tuple[str, ...]]:
+    """All rows; a pool that a peer breaks is started anew."""
     rows = []
     kinds = [("similis", n) for n in OURS] + [("pml", n) for n in PML]
     kinds += [("pml efficient", n) for n in list(PML)[:4]] + [("pml local", n) for n in PML]
     kinds += [("clip", n) for n in CLIP] if path else []
-    ranks = LocalGroup(world, timeout=20).__enter__()
+    ranks = LocalGroup(2, timeout=20).__enter__()
     broken: dict[str, list[str]] = {}  # kinds that cannot gather uneven rows: once seen, not tried again
     for kind, name in kinds:
-        for counts in (even, uneven):
-            cells = broken.get(kind) if counts is uneven else None
+        for counts in (EVEN, UNEVEN):
+            cells = broken.get(kind) if counts is UNEVEN else None
             if cells is None:
-                cells = compared(ranks, kind, name, counts, path)
+                cells = compare_kinds(ranks, kind, name, counts, path)
                 if cells[0].startswith("fails"):
                     broken[kind] = cells
-                    ranks = LocalGroup(world, timeout=20).__enter__()
+                    ranks = LocalGroup(2, timeout=20).__enter__()
             rows.append((kind, name, " + ".join(map(str, counts)), *cells))
     ranks.close()
     return rows
 
 
-HEAD = """# Distributed losses, compared with one process
-
-Twelve samples are divided over two and four gloo ranks, with a linear model under `DistributedDataParallel` in float64.
-Each row compares with the same library's loss in one process on all twelve samples: the mean over ranks of the reported
-value, the gradient of the model, and the gradient of the loss's own parameters (averaged over ranks, as
-`DistributedDataParallel` around the loss does). *exact* means within 1e-10.
-
-`similis` is its loss inside `distributed(communicator)`. `pml` is pytorch-metric-learning 2.9.0 with its
-`DistributedLossWrapper`, `pml efficient` the same with `efficient=True`, `pml local` its loss without the wrapper.
-`clip` is the loss of open_clip 3.3.0. *fails*: the library cannot gather ranks of different size and gloo raises an
-error; that was tried with its first loss. These are six losses; `pytest tests/multiprocess` compares every loss of
-Similis in the same way.
-
-Written by `python -m tests.multiprocess.peers [path of open_clip/loss.py]`.
-"""
-
-
-def page(path: str) -> str:
-    """The page with its tables."""
-    lines = [HEAD]
-    for world in (2, 4):
-        lines += [
-            f"\n## {world} ranks\n",
-            "| library | loss | rows | value | model | learned |",
-            "|---|---|---|---|---|---|",
-        ]
-        lines += ["| " + " | ".join(row) + " |" for row in table(world, path)]
-    return "\n".join(lines) + "\n"
-
-
 if __name__ == "__main__":
-    Path("results/distributed.md").write_text(page(sys.argv[1] if len(sys.argv) > 1 else ""), encoding="utf-8")
+    found = table(sys.argv[1] if len(sys.argv) > 1 else "")
+    print(*("| " + " | ".join(row) + " |" for row in found), sep="\n")
+    write_json(Path("results/distributed.json"), "python -m tests.multiprocess.peers", found)
