@@ -41,7 +41,7 @@ def limit_rows(found: Figures) -> Iterator[str]:
 def peer_rows(found: Figures) -> Iterator[str]:
     """Losses and batches in the order of the record; less than 0.1 MB is the noise of the measure."""
     for label, row in found.items():
-        if label != "geometric":
+        if "ours_bytes" in row:
             name, _, size = label.rpartition(" ")
             memory = ("below 0.1" if row[key] < 1e5 else digits(row[key] / 1e6) for key in ("ours_bytes", "peer_bytes"))
             yield f"| {name} | {int(size):,} | {digits(row['speed_up'])} | {' | '.join(memory)} |"

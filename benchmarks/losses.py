@@ -88,7 +88,7 @@ def beside(label: str, ours: list[Any], theirs: list[Any], kind: str, rounds: in
         "peer_bytes": peak_memory(f"{HERE}:{kind}", *theirs),
     }
     # a rise below a megabyte is the noise of the measure
-    found["less_memory"] = found["peer_bytes"] / max(found["ours_bytes"], MB)
+    found["less_memory"] = max(found["peer_bytes"], MB) / max(found["ours_bytes"], MB)
     print(label, *found.values(), file=sys.stderr, flush=True)
     return found
 
@@ -111,7 +111,8 @@ def against_peers(rounds: int) -> Figures:
             found[f"{label} {size}"] = beside(f"{label} {size}", ours, theirs, "peers", rounds)
     measured = list(found.values())
     keys = ("speed_up", "less_memory")
-    found["geometric"] = {key: geometric([max(row[key], 1e-3) for row in measured]) for key in keys}
+    found["geometric"] = {key: geometric([row[key] for row in measured]) for key in keys}
+    found["median"] = {key: median([row[key] for row in measured]) for key in keys}
     peer_table("Against the peer, d = 128", found)
     return found
 

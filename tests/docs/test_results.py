@@ -1,5 +1,7 @@
 """The tables of README and of the results pages are what their committed records give."""
 
+import re
+
 from benchmarks import (
     cleaning,
     clusters,
@@ -10,7 +12,7 @@ from benchmarks import (
     verdict_rules,
 )
 from tests.docs.blocks import ROOT
-from tests.docs.records import RESULTS, figures, interval
+from tests.docs.records import RESULTS, figures, interval, words_of
 
 
 def test_the_first_screen_shows_its_record():
@@ -132,3 +134,14 @@ def test_sentences_of_the_page_of_tables():
     assert digits["Euclidean"]["accuracy"] >= max(
         row["accuracy"] for method, row in digits.items() if row["folds"] >= metric.FOLDS
     )  # "no learned metric beats"
+
+
+def test_the_page_of_losses_names_what_is_slower_or_larger():
+    page, found = " ".join(words_of("losses.md").split()), figures("losses.json")
+    rows = {**found["peers"], **found["proxy_peers"]}
+    slower = {name for name, row in rows.items() if row["speed_up"] < 1}
+    marked = re.findall(r"speed_up -->\)", page)
+    assert len(marked) == len(slower)
+    larger = {name for name, row in rows.items() if "ours_bytes" in row and row["less_memory"] < 1}
+    assert larger == {"contrastive 512", "normface 512", "normface 2048", "arcface 128", "subcenter_arcface 512",
+                      "soft_triple 128", "soft_triple 512"}  # fmt: skip

@@ -83,7 +83,11 @@ def test_sentences_of_the_page_of_tuning():
     decided = sorted(first for first, *_ in found["decided"])
     assert len(decided) == 7  # "seven of nine losses"
     assert not {"arcface", "proxy_repulsion"} & {*decided}  # "no pair of theirs is decided"
-    places = [each["chosen"].rsplit("-", 1)[1] for each in TournamentFolder(tuning.FOLDER).records.all("search")]
+    assert sum(p < 0.05 for p in found["p of each loss"].values()) == 6  # "six of ten losses"
+    searches = TournamentFolder(tuning.FOLDER).records.all("search")
+    rates = [each["settings"]["loss_multiplier"] for each in searches if each["contestant"] == "proxy_repulsion"]
+    assert 10 <= min(rates) < max(rates) < 16  # "proxies at 10 to 16 times"
+    places = [each["chosen"].rsplit("-", 1)[1] for each in searches]
     early = [place for place in places if place == "preset" or int(place) < 4]
     assert (len(early), len(places)) == (31, 50)  # "31 of 50 winners are among the first five"
     poor = [repetition for repetition in rows["proxy_repulsion"]["runs"] if max(repetition) < 0.45]
