@@ -1,12 +1,12 @@
 """What does selecting on test flatter? ``python -m benchmarks.selection [--json results/selection.json]``.
 
 From the committed records of ``results/selection``: one side chooses epoch and settings on the test classes, the other
-on validation classes, after which all training classes train. Repetitions are the unit.
+on validation classes, after which all training classes train. A repetition has the same seeds on both sides, so sides
+are compared in pairs, and repetitions are the unit.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,58 +19,65 @@ from similis.study.tournament_folder import TournamentFolder
 
 FOLDER = Path(__file__).parent.parent / "results" / "selection"
 SIDES = ("validation", "test")
+Records = dict[str, list[dict[str, Any]]]
 
 
-def recalls(side: str) -> dict[str, list[float]]:
-    """Loss -> R@1 of its repetitions in per cent."""
-    found = defaultdict(list)
-    for record in TournamentFolder(FOLDER / side).records.all("final"):
-        found[record["contestant"]].append(100 * record["test"]["recall@1"])
-    return dict(found)
+def finished(side: str, kind: str) -> Records:
+    """Loss -> the records of its repetitions, in their order."""
+    found: Records = {}
+    for record in sorted(TournamentFolder(FOLDER / side).records.all(kind), key=lambda each: each["repetition"]):
+        found.setdefault(record["contestant"], []).append(record)
+    return found
 
 
-def compare_sides(held: list[float], flattered: list[float]) -> dict[str, Any]:
-    """Means, their difference with its 95 % interval (Welch), and the smallest difference found with 80 % power."""
-    test = stats.ttest_ind(flattered, held, equal_var=False)
-    low, high = test.confidence_interval()
-    deviation = float(np.sqrt((np.var(held, ddof=1) + np.var(flattered, ddof=1)) / 2))
-    return {
-        "repetitions": [len(held), len(flattered)],
-        "validation": held,
-        "test": flattered,
-        "means": [float(np.mean(held)), float(np.mean(flattered))],
-        "difference": [float(np.mean(flattered) - np.mean(held)), float(low), float(high)],
-        "deviation": deviation,
-        "detectable": detectable(min(len(held), len(flattered)), deviation),
-    }
+def mean_interval(values: list[float]) -> list[float]:
+    """The mean with its 95 % interval (Student)."""
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    return [float(np.mean(values)), float(low), float(high)]
 
 
-def detectable(number: int, deviation: float, power: float = 0.8) -> float:
-    """The difference of two groups of this size that Student's test finds with this power.
+def detectable(values: list[float], power: float = 0.8) -> float:
+    """The mean difference that Student's test of as many pairs, which vary as much, finds with this power.
 
     Example:
-        >>> round(detectable(5, 1.5), 1)
-        3.0
+        >>> round(detectable([-1.0, 0.0, 1.0, 2.0, 3.0]), 1)
+        2.7
     """
-    freedom = 2 * number - 2
-    critical = stats.t.ppf(0.975, freedom)
-    grid = np.arange(0.1, 20, 0.005)
-    enough = 1 - stats.nct.cdf(critical, freedom, grid * np.sqrt(number / 2)) >= power
-    return float(grid[enough][0] * deviation)
+    number = len(values)
+    grid = np.arange(0.1, 30, 0.005)
+    found = stats.nct.sf(stats.t.ppf(0.975, number - 1), number - 1, grid * np.sqrt(number)) >= power
+    return float(grid[found][0] * np.std(values, ddof=1))
 
 
 def measure() -> dict[str, Any]:
-    """Loss -> what selecting on test adds."""
-    held, flattered = (recalls(side) for side in SIDES)
-    return {name: compare_sides(held[name], flattered[name]) for name in sorted(held)}
+    """Loss -> what selecting on test adds, in points of R@1."""
+    held, flattered = (finished(side, "final") for side in SIDES)
+    searches = [finished(side, "search") for side in SIDES]
+    found = {}
+    for name in sorted(held):
+        sides = [[100 * each["test"]["recall@1"] for each in side[name]] for side in (held, flattered)]
+        gains = [b - a for a, b in zip(*sides, strict=True)]
+        chosen = [side[name] for side in searches]
+        found[name] = {
+            "repetitions": len(gains),
+            "means": [float(np.mean(side)) for side in sides],
+            "gains": gains,
+            "gain": mean_interval(gains),
+            "detectable": detectable(gains),
+            "same settings": sum(a["settings"] == b["settings"] for a, b in zip(*chosen, strict=True)),
+            "epochs": [[each["epochs"] for each in side[name]] for side in (held, flattered)],
+            "best epoch over last": [100 * (max(each["history"]) - each["history"][-1]) for each in flattered[name]],
+        }  # fmt: skip
+    return found
 
 
 def page_rows(found: dict[str, Any]) -> Iterator[str]:
     """Lines of the table of ``results/selection/index.md``."""
     for name, row in found.items():
-        cells = [f"{mean:.1f} ({number})" for mean, number in zip(row["means"], row["repetitions"], strict=True)]
-        value, low, high = row["difference"]
-        yield f"| {name} | {' | '.join(cells)} | {value:+.1f} ({low:+.1f} to {high:+.1f}) | {row['detectable']:.1f} |"
+        means = " | ".join(f"{mean:.1f}" for mean in row["means"])
+        gain = "{:+.1f} ({:+.1f} to {:+.1f})".format(*row["gain"])
+        same = f"{row['same settings']} of {row['repetitions']}"
+        yield f"| {name} | {means} | {gain} | {row['detectable']:.1f} | {same} |"
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from benchmarks import thesis_heads, tuning
+from benchmarks import selection, thesis_heads, tuning
 from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
@@ -102,6 +102,33 @@ def test_sentences_of_the_page_of_tuning():
     alone = sorted(name for name, value in p.items() if value < 0.05)  # "With the variances of each pair alone"
     assert alone == ["margin", "multi_similarity", "normface", "proxy_anchor", "triplet"]
     assert {*decided} - {*alone} == {"proxy_nca_pp", "supcon"}
+
+
+def test_sentences_of_the_page_of_selection():
+    found, page = figures("selection.json"), words_of("selection/index.md")
+    again = selection.measure()
+    for name, row in found.items():
+        assert row["gains"] == pytest.approx(again[name]["gains"])
+        assert row["gain"][1] < 0 < row["gain"][2]  # "No significant difference"
+        different = [
+            gain
+            for gain, *settings in zip(
+                row["gains"], *(chosen_settings(side, name) for side in selection.SIDES), strict=True
+            )
+            if settings[0] != settings[1]
+        ]
+        assert all(gain < 0 for gain in different)  # "Where they differ, the test side is the worse one"
+    late = [gain for row in found.values() for gain in row["best epoch over last"]]
+    assert f"{max(late):.1f}<!--" in page
+    same, all_of = (sum(row[key] for row in found.values()) for key in ("same settings", "repetitions"))
+    assert f"in {same} of {all_of} searches" in page
+    for side in selection.SIDES:
+        folder = TournamentFolder(selection.FOLDER / side)
+        folder.ledger.check(folder.records.all("final"))
+
+
+def chosen_settings(side: str, name: str) -> list[dict]:
+    return [each["settings"] for each in selection.finished(side, "search")[name]]
 
 
 def test_selection_on_test_and_on_validation_differ_in_nothing_else():
