@@ -118,6 +118,9 @@ def test_sentences_of_the_page_of_selection():
             if settings[0] != settings[1]
         ]
         assert all(gain < 0 for gain in different)  # "Where they differ, the test side is the worse one"
+        equal = sorted(gain for gain in row["gains"] if gain not in different)
+        assert equal[0] >= 0  # "There the gain is between 0 and"
+        assert row["epochs"][0][row["gains"].index(equal[-1])] == 21  # "that validation ended at epoch 21"
     late = [gain for row in found.values() for gain in row["best epoch over last"]]
     assert f"{max(late):.1f}<!--" in page
     same, all_of = (sum(row[key] for row in found.values()) for key in ("same settings", "repetitions"))
