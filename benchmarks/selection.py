@@ -64,7 +64,7 @@ def measure() -> dict[str, Any]:
             "gains": gains,
             "gain": mean_interval(gains),
             "detectable": detectable(gains),
-            "same settings": sum(a["settings"] == b["settings"] for a, b in zip(*chosen, strict=True)),
+            "same settings": [a["settings"] == b["settings"] for a, b in zip(*chosen, strict=True)],
             "epochs": [[each["epochs"] for each in side[name]] for side in (held, flattered)],
             "best epoch over last": [100 * (max(each["history"]) - each["history"][-1]) for each in flattered[name]],
         }  # fmt: skip
@@ -76,7 +76,7 @@ def page_rows(found: dict[str, Any]) -> Iterator[str]:
     for name, row in found.items():
         means = " | ".join(f"{mean:.1f}" for mean in row["means"])
         gain = "{:+.1f} ({:+.1f} to {:+.1f})".format(*row["gain"])
-        same = f"{row['same settings']} of {row['repetitions']}"
+        same = f"{sum(row['same settings'])} of {row['repetitions']}"
         yield f"| {name} | {means} | {gain} | {row['detectable']:.1f} | {same} |"
 
 

@@ -137,7 +137,7 @@ def test_sentences_of_the_page_of_tables():
 
 
 def test_the_page_of_losses_names_what_is_slower_or_larger():
-    page, found = " ".join(words_of("losses.md").split()), figures("losses.json")
+    page, found = words_of("losses.md"), figures("losses.json")
     rows = {**found["peers"], **found["proxy_peers"]}
     slower = {name for name, row in rows.items() if row["speed_up"] < 1}
     marked = re.findall(r"speed_up -->\)", page)
