@@ -16,6 +16,7 @@ from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.run.load import pretrained
+from similis.run.verification import Threshold
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
 
@@ -101,6 +102,7 @@ def test_the_model_object_finds_the_same_and_clusters(photos, suspects):
     model.enrol(images[:6], "red")
     model.enrol(images[6:12], "green")
     limit = model.threshold(far=0.1)
+    model.chosen = Threshold(0.1, limit, limit, limit, 1.0, 0.0, ("red", "green"), "gallery", "")
     assert torch.equal(model.cluster(images), model.cluster(images, threshold=limit))
 
 

@@ -1,105 +1,81 @@
-"""Classification by a labelled gallery, and open-set rates, against plain loops."""
+"""Classification by a labelled gallery, and the threshold of unknown, against plain loops."""
 
 import math
 
 import pytest
 import torch
 
-from similis.retrieval.classification import Classified, classify_vectors, open_set, unknown_threshold
+from similis.retrieval.classification import classify_neighbors, unknown_threshold
 from similis.retrieval.search import search
 from similis.values import UserError
 
 
-def plain_class(similarity, labels, k, threshold):
+def plain_class(similarity, labels, k):
     """The winning label of one query by loops over its similarities."""
     near = sorted(range(len(similarity)), key=lambda row: (-similarity[row], row))[:k]
     votes = {}
     for row in near:
         votes.setdefault(labels[row], []).append(similarity[row])
     order = [labels[row] for row in near]
-    best = max(votes, key=lambda label: (len(votes[label]), sum(votes[label]), -order.index(label)))
-    score = max(votes[best])
-    return (best if threshold is None or score >= threshold else -1), score
+    size = {label: labels.count(label) for label in votes}
+    won = {label: sum(math.exp(s / 0.03) for s in votes[label]) / size[label] for label in votes}
+    best = max(votes, key=lambda label: (won[label], -order.index(label)))
+    return best, max(votes[best])
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 50])
-@pytest.mark.parametrize("threshold", [None, 0.6])
-def test_classes_equal_plain_loops(k, threshold):
+def test_classes_equal_plain_loops(k):
     chance = torch.Generator().manual_seed(k)
     queries, gallery = torch.randn(30, 4, generator=chance), torch.randn(20, 4, generator=chance)
     gallery[5] = gallery[2]
     labels = torch.randint(4, (20,), generator=chance) * 10
-    found = classify_vectors(queries, gallery, labels, k=k, threshold=threshold, tile=100)
+    found = classify_neighbors(search(queries, gallery, k), labels)
     near = search(queries, gallery, 20)
     for q in range(30):
         similarity = [0.0] * 20
         for row, value in zip(near.index[q].tolist(), near.similarity[q].tolist(), strict=True):
             similarity[row] = value
-        label, score = plain_class(similarity, labels.tolist(), k, threshold)
+        label, score = plain_class(similarity, labels.tolist(), k)
         assert (int(found.labels[q]), float(found.scores[q])) == (label, pytest.approx(score, abs=1e-6))
-    if threshold is not None:
-        assert 0 < int((found.labels == -1).sum()) < 30
 
 
-def test_a_query_leaves_its_own_group_and_meets_nobody():
-    gallery = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    found = classify_vectors(
-        gallery, gallery, torch.tensor([4, 5]), groups=(torch.tensor([0, 1]), torch.tensor([0, 1]))
-    )
-    assert found.labels.tolist() == [5, 4]
-    alone = classify_vectors(
-        gallery[:1], gallery, torch.tensor([4, 5]), groups=(torch.tensor([0]), torch.tensor([0, 0]))
-    )
-    assert alone.labels.tolist() == [-1]
-    assert alone.scores.tolist() == [-math.inf]
-    with pytest.raises(UserError, match="a label of 0 or more"):
-        classify_vectors(gallery, gallery, torch.tensor([4, -1]))
+def test_a_query_without_neighbours_has_no_class():
+    groups = (torch.tensor([0, 1]), torch.tensor([0, 0]))
+    found = classify_neighbors(search(torch.eye(2), torch.eye(2), 2, groups=groups), torch.tensor([4, 5]))
+    assert found.labels.tolist() == [-1, 5]
+    assert found.scores.tolist() == [-math.inf, 1.0]
 
 
-def test_open_set_rates_equal_plain_loops():
-    chance = torch.Generator().manual_seed(0)
-    truth = torch.randint(8, (200,), generator=chance)
-    answer = torch.where(torch.rand(200, generator=chance) < 0.6, truth, torch.randint(5, (200,), generator=chance))
-    answer[(truth > 4) & (answer > 4)] = -1
-    answer[torch.rand(200, generator=chance) < 0.2] = -1
-    known = torch.tensor([4, 0, 1, 2, 3, 3])
-    found = open_set(Classified(answer, torch.zeros(200)), truth, known, draws=100)
-    rows = list(zip(truth.tolist(), answer.tolist(), strict=True))
-    strangers, friends = [a for t, a in rows if t > 4], [(t, a) for t, a in rows if t <= 4]
-    accepted = [(t, a) for t, a in rows if a >= 0]
-    assert found.unknown_accepted.value == pytest.approx(sum(a >= 0 for a in strangers) / len(strangers))
-    assert found.known_refused.value == pytest.approx(sum(a < 0 for _, a in friends) / len(friends))
-    assert found.known_right.value == pytest.approx(sum(a == t for t, a in friends) / len(friends))
-    assert found.accepted_right.value == pytest.approx(sum(a == t for t, a in accepted) / len(accepted))
-    for one in found:
-        assert one.low < one.value < one.high
-    none = open_set(Classified(answer, torch.zeros(200)), truth, torch.arange(8), draws=100)
-    assert math.isnan(none.unknown_accepted.value)
-
-
-@pytest.mark.parametrize("accept", [None, 0.0, 0.1, 0.5, 1.0])
-def test_the_threshold_of_unknown_equals_plain_loops(accept):
+@pytest.mark.parametrize("refuse", [0.0, 0.05, 0.3, 1.0])
+def test_the_threshold_of_unknown_refuses_the_share_that_it_states(refuse):
     chance = torch.Generator().manual_seed(7)
-    centres = torch.randn(6, 5, generator=chance)
-    labels = torch.arange(6).repeat_interleave(4)
-    x = torch.nn.functional.normalize((centres[labels] + 0.7 * torch.randn(24, 5, generator=chance)).double(), dim=1)
-    friends, strangers = [], []
-    for i in range(24):
-        friends.append(max(float(x[i] @ x[j]) for j in range(24) if j != i and labels[i] == labels[j]))
-        strangers.append(max(float(x[i] @ x[j]) for j in range(24) if labels[i] != labels[j]))
-    found = unknown_threshold(x, labels, accept)
-    accepted = sum(value >= found for value in strangers) / 24
-    if accept is not None:
-        assert accepted <= accept
-        lower = max((value for value in strangers if value < found), default=None) if accept < 1 else None
-        if lower is not None:  # the next smaller threshold would let one more in than allowed
-            assert sum(value >= lower for value in strangers) / 24 > accept
-        return
-    refused = sum(value < found for value in friends) / 24
-    for other in strangers:
-        at = other + 1e-6
-        gap = abs(sum(v >= at for v in strangers) / 24 - sum(v < at for v in friends) / 24)
-        assert abs(accepted - refused) <= gap + 1e-9
+    labels = torch.cat([torch.arange(6).repeat_interleave(40), torch.tensor([6])])
+    x = torch.randn(7, 5, generator=chance)[labels] + 0.9 * torch.randn(241, 5, generator=chance)
+    x = torch.nn.functional.normalize(x.double(), dim=1)
+    others = (x @ x.T).fill_diagonal_(-1)[:240].amax(1)  # the lone one does not ask
+    found = unknown_threshold(x, labels, refuse)
+    refused = int((others < found).sum())
+    strangers = (x @ x.T).masked_fill(labels[:, None] == labels, -1)[:240].amax()
+    assert refused == min(int(refuse * 240), int((others <= strangers).sum()))
+    assert abs(unknown_threshold(x, labels, 0.3, sample=200) - unknown_threshold(x, labels, 0.3)) < 0.01
+
+
+def test_classes_that_are_far_apart_refuse_no_more_than_they_must():
+    x = torch.nn.functional.normalize(torch.eye(6).repeat(2, 1) + 0.01 * torch.eye(12)[:, :6], dim=1)
+    x[6:] += 0.001  # near-copies: a new photo will not be as near
+    assert unknown_threshold(x, torch.arange(6).repeat(2)) < 0.1
+
+
+def test_known_photos_that_were_held_out_are_refused_as_often_as_stated():
+    chance = torch.Generator().manual_seed(3)
+    labels = torch.arange(50).repeat_interleave(60)
+    x = torch.nn.functional.normalize(
+        torch.randn(50, 16, generator=chance)[labels] + torch.randn(3000, 16, generator=chance), dim=1
+    )
+    shown = torch.rand(3000, generator=chance) < 0.8
+    limit = unknown_threshold(x[shown], labels[shown])
+    refused = search(x[~shown], x[shown], 1).similarity[:, 0] < limit
+    assert 0.03 < float(refused.double().mean()) < 0.07
 
 
 def test_a_gallery_of_single_photos_accepts_one_stranger_in_twenty():

@@ -43,7 +43,8 @@ def test_parts_hold_every_vector_with_its_attributes_and_open_as_a_source(data, 
     assert str(first.schema.field("vector").type).startswith("fixed_size_list<")
     opened = open_data(tmp_path / "out")
     assert torch.equal(opened.vectors, pretrained("small_conv", weights=None, size=16, device="cpu").encode(data))
-    for column in ("id", "path", "label", "class_name", "split"):
+    assert first.column("id").to_pylist() == data.values("path")[:16]
+    for column in ("path", "label", "class_name", "split"):
         assert opened.values(column) == data.values(column)
 
 
@@ -116,7 +117,7 @@ def test_lance_holds_the_same(data, tmp_path):
     lance = [embed_data(data, tmp_path / "out.lance", MODEL, part_size=16) for _ in range(2)]
     assert [done.embedded for done in lance] == [40, 0]
     assert {done.checksum for done in lance} == {parquet.checksum}
-    assert open_data(tmp_path / "out.lance").fingerprint() == open_data(tmp_path / "out").fingerprint()
+    assert torch.equal(open_data(tmp_path / "out.lance").vectors, open_data(tmp_path / "out").vectors)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.lance"]
     with pytest.raises(UserError, match="part_size 16 instead of 8"):
         embed_data(data, tmp_path / "out.lance", MODEL, part_size=8)
@@ -178,4 +179,4 @@ def test_a_killed_worker_and_a_killed_driver_leave_no_trace(tmp_path):
     assert kept == {name: (out / name).stat().st_mtime_ns for name in whole}  # nothing was computed twice
     assert done.checksum == embed_data(given, tmp_path / "undisturbed", choice, part_size=8).checksum
     ids = [number for path in sorted(out.iterdir()) for number in pq.read_table(path).column("id").to_pylist()]
-    assert ids == list(range(400))  # every image once
+    assert ids == given.values("path")  # every image once

@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw
 
 import similis
 from similis.run.bundle import make_thumbnail
+from similis.run.verification import Threshold
 
 KINDS = {  # colours of the left, the middle and the right
     "oat milk": ((30, 60, 200), (235, 240, 250), (30, 60, 200)),
@@ -57,5 +58,6 @@ def save_collection(folder: Path, *, each: int = EACH) -> Path:
     photos = {f"{kind}/{seed}": encode(draw(kind, seed)) for kind in KINDS for seed in range(each)}
     if photos:
         model.add(list(photos.values()), [name.rpartition("/")[0] for name in photos], list(photos))
-        model.threshold(far=0.01)
+        value = model.threshold(far=0.01)
+        model.chosen = Threshold(0.01, value, value, value, 1.0, 0.0, tuple(KINDS), "gallery", "")
     return model.save(folder, thumbnails={name: make_thumbnail(photo) for name, photo in photos.items()})

@@ -25,6 +25,9 @@ def embed(
     kind: Annotated[
         Literal["parquet", "lance"], typer.Option("--format", help="Of OUT; lance needs a name that ends in .lance.")
     ] = "parquet",
+    key: Annotated[
+        Literal["path", "content"], typer.Option(help="The id of a vector: its path in SOURCE, or a hash of its image.")
+    ] = "path",
     part_size: Annotated[int, typer.Option(help="Images in a part: what a killed worker loses.", min=1)] = 4096,
     batch: Annotated[int, typer.Option(help="Images in one forward.", min=1)] = 64,
     workers: Annotated[
@@ -53,7 +56,14 @@ def embed(
     opened = open_data(source, root=root, allow_counts=allow_counts)
     executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))
     done = embed_data(
-        opened, out, choice, part_size=part_size, batch_size=batch, executor=executor, on_part=PartProgress().show
+        opened,
+        out,
+        choice,
+        key=key,
+        part_size=part_size,
+        batch_size=batch,
+        executor=executor,
+        on_part=PartProgress().show,
     )
     speed = done.embedded / done.seconds
     words = f"{done.images:,} vectors of {done.dim} dimensions in {out}, {done.images - done.embedded:,} of them before"

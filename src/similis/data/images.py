@@ -90,40 +90,54 @@ MODES: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def prepare(data: bytes | Any, *, resize: int, keep: float = 1.0, interpolation: Interpolation = "bilinear") -> Pixels:
+def prepare(
+    data: bytes | Any,
+    *,
+    resize: int,
+    keep: float = 1.0,
+    interpolation: Interpolation = "bilinear",
+    formats: tuple[str, ...] | None = None,
+) -> Pixels:
     """Decode and resize an image, (H, W, 3), uint8.
 
     With ``keep`` 1 the short side becomes ``resize`` exactly; with a larger one only images whose short
-    side is above keep * resize shrink to it, so that later crops still find detail. A large JPEG is
+    side is above keep * resize shrink to it, so that later crops still find detail. The bytes of a large JPEG are
     decoded at reduced size first, at least twice the size wanted. EXIF orientation is applied;
     transparent images stand on white. Bytes that are no image, or a damaged one, are a DataError.
 
     Args:
-        data: the encoded image, or an image of Pillow's.
+        data: the encoded image, or an image of Pillow's, which keeps its size.
         resize: short side in pixels.
         keep: see above.
         interpolation: filter of the resize.
+        formats: Pillow's names of those that bytes may have; None for all.
     """
     try:
-        return decode(data, resize=resize, keep=keep, interpolation=interpolation)
+        return decode(data, resize=resize, keep=keep, interpolation=interpolation, formats=formats)
     except SimilisError:
         raise
     except Exception as error:  # on damaged bytes decoders raise nearly every kind of error
         raise DataError(f"the image cannot be decoded: {explain(error, data)}") from error
 
 
-def decode(data: bytes | Any, *, resize: int, keep: float, interpolation: Interpolation) -> Pixels:
+def decode(
+    data: bytes | Any, *, resize: int, keep: float, interpolation: Interpolation, formats: tuple[str, ...] | None
+) -> Pixels:
     """What :func:`prepare` does, with the errors of Pillow."""
-    pillow = import_extra("PIL.Image")
-    image = pillow.open(io.BytesIO(data)) if isinstance(data, bytes) else data
-    turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    pillow, is_own = import_extra("PIL.Image"), isinstance(data, bytes)
+    image: Any = pillow.open(io.BytesIO(data), formats=formats) if is_own else data
     width, height = image.size
     if max(width, height) > _LONGEST * min(width, height):
         raise DataError(
             f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
         )
     wanted = prepared_size(image.size, resize, keep)
-    image.draft(None, (2 * wanted[0], 2 * wanted[1]))
+    if is_own:  # a draft changes the image, which may be somebody else's
+        image.draft(None, (2 * wanted[0], 2 * wanted[1]))
+    drafted = image.size
+    turn = find_turn(image)
+    if image.size != drafted:  # a TIFF has turned itself
+        wanted = prepared_size(image.size, resize, keep)
     image = to_rgb(image)
     if image.size != wanted:
         image = image.resize(wanted, filter_of(interpolation))
@@ -134,10 +148,16 @@ def decode(data: bytes | Any, *, resize: int, keep: float, interpolation: Interp
 
 def upright(image: Any) -> Any:
     """An image of Pillow's as RGB, turned as its EXIF orientation says; it keeps all pixels and no EXIF."""
-    pillow, turn = import_extra("PIL.Image"), _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    pillow, turn = import_extra("PIL.Image"), find_turn(image)
     image = to_rgb(image)
     turned = image.transpose(pillow.Transpose[turn]) if turn else image
     return pillow.fromarray(np.asarray(turned))  # without what the file said: nobody shall turn it again
+
+
+def find_turn(image: Any) -> str | None:
+    """What still makes a loaded image upright; None for nothing. Some formats turn themselves while they load."""
+    image.load()
+    return _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
 
 
 def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:

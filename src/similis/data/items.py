@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from similis.data.content import digest_of
 from similis.values import DataError, UserError, import_extra
 
-KINDS = "a path, encoded bytes, an image of Pillow's, an array (H, W, 3), or a tensor (3, H, W)"
+KINDS = "a path, encoded bytes, an image of Pillow's, an array (H, W, 3) or (H, W) of uint8, or a tensor (3, H, W)"
 
 
 def is_item(value: Any) -> bool:
@@ -22,8 +23,13 @@ def is_item(value: Any) -> bool:
         (True, False, True, False)
     """
     if isinstance(value, Tensor | np.ndarray):
-        return value.ndim == 3
+        return value.ndim == 3 or is_grey(value)
     return isinstance(value, str | Path | bytes) or is_pillow(value)
+
+
+def is_grey(value: Any) -> bool:
+    """Whether an array or a tensor is a grey image (H, W); floating-point numbers (N, D) are embeddings."""
+    return value.ndim == 2 and value.dtype in (np.uint8, torch.uint8)
 
 
 def is_pillow(value: Any) -> bool:
@@ -47,7 +53,7 @@ def open_item(item: Any) -> Any:
     if isinstance(item, str | Path):
         return read_file(Path(item))
     if isinstance(item, Tensor):
-        item = item.detach().cpu().movedim(0, -1).numpy()
+        item = item.detach().cpu().movedim(0, -1 if item.ndim == 3 else 0).numpy()
     if isinstance(item, np.ndarray):
         return import_extra("PIL.Image").fromarray(as_bytes(item))
     raise UserError(f"an item is {type(item).__name__}; give {KINDS}")
@@ -65,11 +71,11 @@ def read_file(path: Path) -> bytes:
 
 
 def as_bytes(values: Any) -> Any:
-    """An array (H, W, 1) or (H, W, 3) as numbers from 0 to 255, grey or RGB."""
+    """An array (H, W), (H, W, 1) or (H, W, 3) as numbers from 0 to 255, grey or RGB."""
     shape = values.shape
-    if values.ndim != 3 or shape[2] not in (1, 3):
+    if not is_grey(values) and (values.ndim != 3 or shape[2] not in (1, 3)):
         raise UserError(f"an image has shape {tuple(shape)}; give an array (H, W, 3) or a tensor (3, H, W)")
-    flat = values[..., 0] if shape[2] == 1 else values
+    flat = values[..., 0] if shape[2:] == (1,) else values
     if flat.dtype == np.uint8:
         return np.ascontiguousarray(flat)
     if not np.issubdtype(flat.dtype, np.floating) or not ((flat >= 0) & (flat <= 1)).all():

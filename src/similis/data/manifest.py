@@ -36,12 +36,14 @@ class Manifest:
         table: the columns.
         source: of the bytes; None where the table holds them.
         empty_folders: those without an image, where folders name the classes; None where a column does.
+        model_hash: of the model that made the ready vectors, where their file states it.
     """
 
     name: str
     table: Any
     source: Source | None = None
     empty_folders: tuple[str, ...] | None = None
+    model_hash: str = ""
 
     def __post_init__(self) -> None:
         columns = self.table.column_names

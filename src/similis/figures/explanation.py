@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ Pixels = NDArray[np.uint8]
 DARK = 0.35  # of a place that has no part in the similarity
 
 
-def draw_explanation(images: Pixels, parts: Tensor, *, names: tuple[str, str], title: str = "") -> Figure:
+def draw_explanation(images: Pixels, parts: Tensor, *, names: Sequence[str], title: str = "") -> Figure:
     """Two images above, and below them the same with all places dimmed that have no part in their similarity.
 
     Args:

@@ -35,11 +35,6 @@ def check_call(entry: LossEntry, labels: Tensor, references: References | None, 
     """Raise where a loss has no meaning for a relation, a memory or mined tuples."""
     if labels.ndim == 2 and entry.relation == "none":
         raise UserError(f"{entry.name} has no meaning for a relation matrix; pass labels of shape (B,)")
-    if labels.ndim == 2 and references is None and not entry.learns and labels.shape[0] > labels.shape[1]:
-        raise UserError(
-            f"labels have shape {tuple(labels.shape)}; pass classes of shape (B,), for one-hot rows labels.argmax(1), "
-            "or a relation of shape (B, B)"
-        )
     if references is not None and len(references.blocks) > 1 and not entry.memory:
         raise UserError(f"{entry.name} cannot use a memory: its references are not samples; drop the memory")
     if tuples is None:

@@ -15,7 +15,7 @@ from similis.values import Batch, DataError, Embedded, UserError
 
 def embed(
     model: Callable[[Tensor], Tensor],
-    batches: Iterable[Batch],
+    batches: Iterable[Batch | tuple[Tensor, Any]],
     *,
     count: int | None = None,
     device: torch.device | str | None = None,
@@ -27,8 +27,8 @@ def embed(
 
     Args:
         model: images (B, ...) -> vectors (B, D).
-        batches: images, labels, ids; each id once. Labels other than integers are numbered in the order in which they
-            first come.
+        batches: images and labels, as a ``DataLoader`` gives them, perhaps with ids, each once; without ids images
+            are numbered as they come. Labels other than integers are numbered in the order in which they first come.
         count: number of images, if known: the result is allocated once and filled, and a missing image is an
             error. None collects the batches and joins them, which needs twice the memory for a moment.
         device: where the model lives; None leaves the images where they are.
@@ -71,13 +71,22 @@ def as_embedded(given: Any, labels: Any = None) -> Embedded:
 
 
 def _forward(
-    model: Callable[[Tensor], Tensor], batches: Iterable[Batch], device: torch.device | str | None
+    model: Callable[[Tensor], Tensor],
+    batches: Iterable[Batch | tuple[Tensor, Any]],
+    device: torch.device | str | None,
 ) -> Iterator[Embedded]:
     """One forward for each batch; vectors as the model gives them."""
     known: dict[Hashable, int] = {}
+    done = 0
     with _evaluation_mode(model):
-        for images, given, ids in batches:
-            labels = _number_labels(given, known)
+        for batch in batches:
+            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+                raise UserError(
+                    f"a batch is {type(batch).__name__}; the loader must give (images, labels) or (images, labels, ids)"
+                )
+            images, labels = batch[0], _number_labels(batch[1], known)
+            ids = batch[2] if len(batch) == 3 else torch.arange(done, done + len(labels))
+            done += len(labels)
             with torch.inference_mode():
                 vectors = model(images if device is None else images.to(device, non_blocking=True))
             if vectors.ndim != 2 or not len(vectors) == len(labels) == len(ids):

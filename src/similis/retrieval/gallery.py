@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from similis.retrieval.prepared_rows import GrownTensor, Numbered, Prefix, PreparedRows
 from similis.retrieval.search import search
-from similis.retrieval.similarity import GalleryRows, as_gallery
+from similis.retrieval.similarity import GalleryRows, as_gallery, check_finite
 from similis.values import Neighbors, UserError
 
 
@@ -44,6 +44,13 @@ class Contents:
     entries: Sequence[Entry]
     version: int
     prepared: PreparedRows = field(default_factory=PreparedRows, repr=False)
+    computed: dict[Hashable, float] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Hashable, compute: Callable[[], float]) -> float:
+        """A number about these contents, computed at the first call with this key."""
+        if key not in self.computed:
+            self.computed[key] = compute()
+        return self.computed[key]
 
     @cached_property
     def rows(self) -> GalleryRows:
@@ -139,6 +146,7 @@ class Gallery:
             raise UserError(
                 f"vectors have shape {tuple(vectors.shape)} with {len(entries)} ids; this gallery takes (n, {self.dim})"
             )
+        check_finite(vectors)
         last = {entry.id: place for place, entry in enumerate(entries)}  # of one id given twice, the last
         kept = sorted(last.values())
         with self._lock:

@@ -107,7 +107,7 @@ class Index:
             )
         self._check_writable()
         rows = _array(to_comparable(vectors, self.similarity))
-        self.remove([name for name in dict.fromkeys(ids) if name in self._rows])
+        self.remove([name for name in ids if name in self._rows])
         self.handle.add(rows)
         self._note(ids, labels)
 
@@ -117,7 +117,7 @@ class Index:
         if missing:
             raise UserError(f"{missing[0]!r} is not in the index, which holds {len(self)} ids; leave it out")
         self._check_writable()
-        for name in ids:
+        for name in dict.fromkeys(ids):  # an id given twice is removed once
             del self._rows[name]
 
     def memory(self) -> int:

@@ -45,16 +45,21 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
         raise UserError(
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
         )
-    wide = widen(vectors.detach())
-    broken = torch.cat([~part.isfinite().all(dim=1) for part in _parts(wide)])
-    if broken.any():
-        raise DivergedError(
-            f"{int(broken.sum())} of {len(wide)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
-            "ranks of NaN mean nothing: look at the values of the loss, the learning rate and the model that made them"
-        )
+    wide = check_finite(widen(vectors.detach()))
     if similarity == "dot":
         return check_dot_range(wide.contiguous())
     return _unit_rows(wide)
+
+
+def check_finite(vectors: Tensor) -> Tensor:
+    """Vectors (N, D) as given; NaN and infinity raise an error."""
+    broken = torch.cat([~part.isfinite().all(dim=1) for part in _parts(vectors)])
+    if broken.any():
+        raise DivergedError(
+            f"{int(broken.sum())} of {len(vectors)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
+            "ranks of NaN mean nothing: look at the values of the loss, the learning rate and the model that made them"
+        )
+    return vectors
 
 
 def _parts(vectors: Tensor) -> tuple[Tensor, ...]:

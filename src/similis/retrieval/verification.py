@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from similis.retrieval.calibration import Calibration, fit_calibration
+from similis.retrieval.embed import as_embedded
 from similis.retrieval.intervals import DRAWS, Bounds, Interval, class_bootstrap
 from similis.retrieval.pair_similarities import (
     PAIR_TILE,
@@ -67,7 +68,8 @@ class Verification:
 
 
 def verify(
-    embedded: Embedded,
+    embedded: Embedded | Tensor,
+    labels: Any = None,
     *,
     far: float = 1e-3,
     fars: tuple[float, ...] = FARS,
@@ -93,7 +95,8 @@ def verify(
     Use classes that the model was not trained on: a threshold chosen on training classes comes out too low.
 
     Args:
-        embedded: vectors (N, D), labels (N,).
+        embedded: vectors (N, D) with their labels and ids, as :func:`similis.embed` returns them, or a tensor (N, D).
+        labels: (N,) of a tensor; None otherwise.
         far: of the operating point.
         fars: that are reported beside it.
         groups: (N,) camera, session or photographer; two images of one group are not compared.
@@ -112,7 +115,8 @@ def verify(
         >>> found.genuine, found.impostors, sorted(found.tar)
         (80, 700, [0.01, 0.1])
     """
-    compared = labelled_pairs(embedded, groups=groups, pairs=pairs, tile=tile)
+    given = as_embedded(embedded, labels)
+    compared = labelled_pairs(given, groups=groups, pairs=pairs, tile=tile)
     totals = count_upper(compared)
     if not 0.0 < far < 1.0 or far * totals.impostors < 1:
         raise UserError(

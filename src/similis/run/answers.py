@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from similis.data.manifest import Manifest
+from similis.figures.explanation import draw_explanation
+from similis.model.explanation import similarity_maps
+from similis.retrieval.classification import classify_neighbors
 from similis.retrieval.gallery import Contents, Entry, search_gallery
-from similis.values import UserError
+from similis.run.encoding import Encoder
+from similis.values import Neighbors, UserError
 
 
 class Hit(NamedTuple):
@@ -22,14 +26,19 @@ class Hit(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A classification: the label, None for unknown, and the similarity of the nearest image that voted for it.
+    """A classification.
 
-    ``nearest`` is the label that the vote went to, also where even that is too far away to be believed.
+    Attributes:
+        label: of the class; None for unknown.
+        similarity: of the nearest image of the class that won the vote.
+        nearest: the label that won the vote, also where the answer is unknown.
+        note: why the answer is unknown or another one than the first hit of a search has; empty if neither is so.
     """
 
     label: str | None
     similarity: float
     nearest: str | None = None
+    note: str = ""
 
 
 class Explanation(NamedTuple):
@@ -38,6 +47,26 @@ class Explanation(NamedTuple):
     similarity: float
     parts: Tensor
     picture: Any
+
+
+def explain_pair(
+    encoder: Encoder, a: Any, b: Any, names: Sequence[str], similarity: float | None = None
+) -> Explanation:
+    """How alike two images are, and where.
+
+    Args:
+        encoder: of the model.
+        a: an item.
+        b: another one.
+        names: of the two, below their pictures.
+        similarity: of the search that found them, where one of them is only a thumbnail; None for that of the two.
+    """
+    pixels, images = encoder.prepare([a, b])
+    own, parts = similarity_maps(encoder.embedder, images)
+    title = f"cosine similarity {own:.3f}; lit where the images are alike"
+    if similarity is not None:
+        title = f"similarity {similarity:.2f}; lit by the thumbnail that is kept, which has {own:.2f}"
+    return Explanation(own, parts, draw_explanation(pixels, parts, names=names, title=title))
 
 
 def entries_of(data: Manifest) -> list[Entry]:
@@ -64,9 +93,33 @@ def find_hits(
     return [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
 
 
-def answer(nearest: str, similarity: float, limit: float | None) -> Answer:
-    """The answer to a vote: unknown where the similarity is below a limit."""
-    return Answer(nearest if limit is None or similarity >= limit else None, similarity, nearest)
+def name_queries(near: Neighbors, labels: Tensor, names: Sequence[str], limit: float | None) -> list[Answer | None]:
+    """The answer to each query by its neighbours; None for one that has none.
+
+    Args:
+        near: (Q, k) of a search among labelled images.
+        labels: (N,) number of the label of each image.
+        names: the label of each number.
+        limit: unknown is a query whose nearest image has a smaller similarity; None names every query.
+    """
+    found = classify_neighbors(near, labels)
+    first, nearest = labels[near.index[:, 0].clamp(min=0)].tolist(), near.similarity[:, 0].tolist()
+    return [
+        None if label < 0 else answer(names[label], score, Hit("", names[own], similarity), limit)
+        for label, score, own, similarity in zip(
+            found.labels.tolist(), found.scores.tolist(), first, nearest, strict=True
+        )
+    ]
+
+
+def answer(winner: str, similarity: float, first: Hit, limit: float | None) -> Answer:
+    """The answer to a vote, with a note where it is not the label of the first hit."""
+    told = f"the most similar image is of {first.label!r} with a similarity of {first.similarity:.2f}"
+    if limit is not None and first.similarity < limit:
+        return Answer(None, similarity, winner, f"{told}; known images have {limit:.2f} or more")
+    if winner != first.label:
+        return Answer(winner, similarity, winner, f"{told}; {winner!r} has more near ones for its number of images")
+    return Answer(winner, similarity, winner)
 
 
 def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:

@@ -10,11 +10,12 @@ import hashlib
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -47,6 +48,7 @@ def embed_data(
     folder: str | Path,
     model: ModelChoice,
     *,
+    key: Literal["path", "content"] = "path",
     part_size: int = 4096,
     batch_size: int = 64,
     executor: Executor | None = None,
@@ -59,6 +61,8 @@ def embed_data(
         folder: new, or of an earlier attempt with the same model, data and part size; all workers must see it. One
             that ends in ``.lance`` becomes a Lance data set when all parts are there.
         model: that embeds; workers open it by its name.
+        key: what the id of a vector is: the path of its image relative to the source, or the hash of its contents. Both
+            stay when images are added.
         part_size: rows of a part: what a killed worker loses at most.
         batch_size: images in one forward.
         executor: who works; None for this process.
@@ -68,6 +72,7 @@ def embed_data(
         raise UserError(f"part_size={part_size} and batch_size={batch_size} given; both are at least 1")
     if is_url(str(folder)):
         raise UserError(f"{folder} is a URL; give a folder, and copy the finished part files there")
+    check_keys(data, key)
     begun, executor, place = time.perf_counter(), executor or Executor(), Path(folder)
     open_encoder.cache_clear()  # the folder may hold another model than at an earlier call
     encoder, model_hash = open_encoder(model)
@@ -75,7 +80,7 @@ def embed_data(
     threads = None if executor.on_ray else worker_threads(executor.workers or 1)
     parts_folder = place.with_name(f"{place.name}.parts") if place.suffix == ".lance" else place
     job = EmbeddingJob(
-        model, model_hash, data.fingerprint(), parts_folder.absolute(), len(rows), part_size, batch_size, threads
+        model, model_hash, data.fingerprint(), key, parts_folder.absolute(), len(rows), part_size, batch_size, threads
     )
     if place.suffix == ".lance" and place.exists():
         stamp = read_lance_stamp(str(place))
@@ -93,6 +98,15 @@ def embed_data(
     seconds = time.perf_counter() - begun
     dim = encoder.embedder.dim
     return BulkEmbedding(place, len(data), dim, job.parts, embedded, seconds, model_hash, job.source, whole)
+
+
+def check_keys(data: Manifest, key: str) -> None:
+    """Raise unless every image has an id of its own."""
+    values = data.values(key)
+    twice = next((name for name, count in Counter(values).items() if count > 1), None)
+    if twice is not None:
+        other = {"path": "content", "content": "path"}[key]
+        raise UserError(f"several images of {data.name!r} have the {key} {twice!r}; use the other id: --key {other}")
 
 
 def finish(job: EmbeddingJob, place: Path) -> str:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -96,13 +96,14 @@ def read_rates(folder: Path) -> list[Rate]:
         raise damage_error(folder / RATES, error) from error
 
 
-def make_thumbnail(image: bytes | Any) -> bytes:
+def make_thumbnail(image: bytes, formats: tuple[str, ...] | None = None) -> bytes:
     """An upright picture of at most 256 pixels a side as JPEG, without anything that the file said beside its pixels.
 
     Args:
-        image: encoded bytes, or an image of Pillow's.
+        image: encoded bytes.
+        formats: that they may have; None for all.
     """
-    pixels = prepare(image, resize=SIDE // 2, keep=2.0)  # enlarges nothing
+    pixels = prepare(image, resize=SIDE // 2, keep=2.0, formats=formats)  # enlarges nothing
     small, held = import_extra("PIL.Image").fromarray(pixels), io.BytesIO()
     small.thumbnail((SIDE, SIDE))
     small.save(held, "JPEG", quality=QUALITY)

@@ -7,8 +7,11 @@ damage, not forgery; sizes and shapes are checked so that a forged file is refus
 from __future__ import annotations
 
 import hashlib
+import shutil
 import stat
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from similis.retrieval.gallery import Entry
-from similis.training.files import damage_error
+from similis.training.files import damage_error, explain_write_errors, flush_folder
 from similis.training.folder import RunFolder
 from similis.values import UserError
 
@@ -27,11 +30,61 @@ THRESHOLD, RATES, THUMBNAILS = "threshold.json", "rates.json", "thumbnails.safet
 CARD, ONNX, CHECKSUMS = "README.md", "model.onnx", "checksums.json"
 NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX)
+STAGED = ".new-"  # begins the name of the folder that a model is written to first
+WHOLE = ".whole"  # folder of a finished save whose files are being moved to their places
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
 KINDS = ("F32", "F16", "I8")  # of vectors
 MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type and shape
+
+
+@contextmanager
+def stage_files(path: Path) -> Iterator[Path]:
+    """A hidden folder for the files of a model, which replace those in ``path`` if the block ends without an error."""
+    with explain_write_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+        for left in path.glob(f"{STAGED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=path))
+    try:
+        yield staged
+        with explain_write_errors(path):
+            flush_folder(staged)
+            adopt_staged(path)  # what an earlier save has left
+            staged.rename(path / WHOLE)  # from here on the new model counts
+            flush_folder(path)
+            adopt_staged(path)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def adopt_staged(path: Path) -> None:
+    """Move the files of a save that is whole to their places; after a crash the next reader goes on with it.
+
+    Files of an older model that the new one does not have are removed first. Each step may be repeated, and another
+    process may do the same at once.
+    """
+    whole = path / WHOLE
+    if not whole.is_dir() or whole.is_symlink():
+        return
+    if (whole / CHECKSUMS).exists():
+        listed = {CHECKSUMS, *read_json(whole / CHECKSUMS)}
+        for name in set(FILES) - listed:
+            (path / name).unlink(missing_ok=True)
+    for name in sorted(FILES, key=lambda name: name == CHECKSUMS):  # the list last: it says what is to be removed
+        with suppress(FileNotFoundError):
+            (whole / name).replace(path / name)
+    flush_folder(path)
+    with suppress(OSError):
+        whole.rmdir()
+
+
+def holds_model(path: Path) -> bool:
+    """Whether a folder holds a saved model, after what a killed process has left of a save was finished."""
+    with explain_write_errors(path):
+        adopt_staged(path)
+    return (path / ABOUT).exists()
 
 
 def check_files(path: Path) -> str:

@@ -18,7 +18,7 @@ from similis.run.machine import Machine
 from similis.training.files import replace_file
 from similis.values import DataError, UserError, import_extra
 
-FORMAT = "similis-embedding-1"
+FORMAT = "similis-embedding-2"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class EmbeddingJob:
         model: that embeds.
         model_hash: of its weights, network and preprocessing.
         source: the fingerprint of the data.
+        key: the column of the data that ids are taken from.
         folder: of the part files.
         parts: their number.
         part_size: rows of a part; the last may have fewer.
@@ -39,6 +40,7 @@ class EmbeddingJob:
     model: ModelChoice
     model_hash: str
     source: str
+    key: str
     folder: Path
     parts: int
     part_size: int
@@ -48,7 +50,9 @@ class EmbeddingJob:
     @property
     def shared(self) -> dict[str, Any]:
         """What every part file of the job states alike."""
-        return dict(zip(SHARED, (FORMAT, self.model_hash, self.source, self.part_size, self.parts), strict=True))
+        return dict(
+            zip(SHARED, (FORMAT, self.model_hash, self.source, self.key, self.part_size, self.parts), strict=True)
+        )
 
     def path(self, number: int) -> Path:
         """The file of a part."""

@@ -42,6 +42,10 @@ class Encoder:
         """Whether this is one item, and not a collection."""
         return is_item(items) or is_vector(items)
 
+    def listed(self, items: Any) -> list[Any]:
+        """One item or several as a list."""
+        return [items] if self.is_one(items) else list(check_several(items))
+
     def encode(
         self, items: Iterable[Any] | Manifest, batch_size: int, progress: Callable[[int], None] | None = None
     ) -> Tensor:
@@ -69,9 +73,12 @@ class Encoder:
 
     def open(self, item: Any) -> Any:
         """An item as it is embedded: a vector, encoded bytes, or an image of Pillow's."""
-        if is_vector(item):
-            return torch.as_tensor(item, dtype=torch.float32)
-        return open_item(item)
+        if not is_vector(item):
+            return open_item(item)
+        wanted = self.embedder.dim if self.embedder.preprocessing is not None else self.embedder.backbone.features
+        if len(item) != wanted:
+            raise UserError(f"a vector has {len(item)} numbers; this model takes {wanted}")
+        return torch.as_tensor(item, dtype=torch.float32)
 
     def digest(self, opened: Any) -> str:
         """A hash of what is embedded; none of an embedding, which nothing was made from."""
@@ -152,8 +159,24 @@ def is_vector(item: Any) -> bool:
 
 def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
     """Lists of at most ``CHUNK`` items, in order."""
-    if not isinstance(items, Iterable):
-        raise UserError(f"the items are {items!r}; give {KINDS}, or several of these")
-    left = iter(items)
+    left = iter(check_several(items))
     while chunk := list(islice(left, CHUNK)):
         yield chunk
+
+
+def check_several(items: Any) -> Iterable[Any]:
+    """Items as they are given; what cannot be gone through raises an error."""
+    if not isinstance(items, Iterable) or (isinstance(items, Tensor | np.ndarray) and not items.ndim):
+        raise UserError(f"the items are a {type(items).__name__}; give {KINDS}, or several of these")
+    return items
+
+
+def ready_vectors(data: Manifest, model_hash: str) -> Tensor:
+    """The vectors of a data set that says they were made by this model; others raise an error."""
+    if data.model_hash != model_hash:
+        made = f"the model {data.model_hash[:12]}" if data.model_hash else "a model that they do not name"
+        raise UserError(
+            f"the vectors of {data.name!r} are of {made}, and this is {model_hash[:12]}: they cannot be compared; "
+            "embed the images with this model (vectors that you know to be its own go in as a tensor)"
+        )
+    return data.vectors

@@ -18,7 +18,7 @@ from similis.retrieval.evaluate import evaluate
 from similis.retrieval.intervals import Interval, mean_interval
 from similis.run.answers import entries_of
 from similis.run.bundle import labelled_sample, make_thumbnail, read_thumbnails
-from similis.run.bundle_files import ABOUT, CARD, check_target
+from similis.run.bundle_files import CARD, check_target, holds_model
 from similis.run.encoding import Encoder
 from similis.run.finished import finished
 from similis.run.load import load
@@ -86,7 +86,7 @@ def export_bundle(
     """
     check_target(out)  # before hours of work
     check_precision(precision or "float32")
-    result = None if (source / ABOUT).exists() else finished(source)
+    result = None if holds_model(source) else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)

@@ -42,9 +42,9 @@ class About(BaseModel):
 
 
 def save_index(index: Index, folder: str | Path) -> Path:
-    """Write an index to a folder, made if it is not there; an older index is replaced in one step."""
+    """Write an index to a folder, made if it is not there; an older index is replaced in one step, all else stays."""
     place, codes = Path(folder), f"{uuid.uuid4().hex}.faiss"
-    old = list(place.glob("*.faiss"))
+    old = read_codes_name(place)
     replace_file(place / codes, lambda beside: write_handle(index.handle, beside))
     about = About(
         kind=index.kind, effort=index.effort, similarity=index.similarity, model_hash=index.model_hash, ids=index.ids,
@@ -52,9 +52,18 @@ def save_index(index: Index, folder: str | Path) -> Path:
     )  # fmt: skip
     about.checksum = about.digest(place)
     replace_file(place / ABOUT, lambda beside: beside.write_text(about.model_dump_json(), encoding="utf-8"))
-    for file in old:
-        file.unlink(missing_ok=True)
+    if old is not None:
+        (place / old).unlink(missing_ok=True)
     return place
+
+
+def read_codes_name(place: Path) -> str | None:
+    """The file of codes that ``index.json`` in a folder names; None where it names none in this folder."""
+    try:
+        found = About.model_validate_json((place / ABOUT).read_bytes()).codes
+    except (OSError, ValueError):
+        return None
+    return found if found == Path(found).name else None
 
 
 def load_index(folder: str | Path, *, model_hash: str | None = None, memory_map: bool = True) -> Index:

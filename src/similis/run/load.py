@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from similis.run.bundle_files import ABOUT
+from similis.run.bundle_files import holds_model
 from similis.run.finished import finished, trained_model
 from similis.run.machine import Machine
 from similis.run.model import Model
@@ -31,7 +31,7 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
         256
     """
     machine, folder = Machine(device=device, workers=workers), Path(path)
-    if (folder / ABOUT).exists():
+    if holds_model(folder):
         embedder, spec, name, held = read_model_folder(folder, machine)
         model = Model(embedder, spec, name=name, machine=machine, threshold=read_threshold(folder))
         model.gallery.add(held.vectors, held.entries)

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
-from similis.figures.explanation import draw_explanation
 from similis.model.embedder import Embedder
-from similis.model.explanation import similarity_maps
-from similis.retrieval.classification import classify_vectors, unknown_threshold
-from similis.retrieval.gallery import Entry, Gallery, Labelled
+from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
+from similis.retrieval.gallery import Contents, Entry, Gallery
 from similis.retrieval.grouping import group_vectors
+from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
-from similis.run.answers import Explanation, answer, default_id, entries_of, find_hits
-from similis.run.encoding import Encoder, chunks
+from similis.run.answers import Explanation, default_id, entries_of, explain_pair, find_hits, name_queries
+from similis.run.encoding import Encoder, chunks, ready_vectors
 from similis.run.faults import Fault, find_faults
 from similis.run.machine import Machine
 from similis.run.model_card import model_card
 from similis.run.model_folder import embedding_hash, save_model_folder
 from similis.run.spec import ModelSpec
-from similis.run.verification import Threshold, choose_threshold
-from similis.values import Embedded, Preprocessing, UserError
+from similis.run.verification import Threshold, gallery_threshold
+from similis.values import Preprocessing, UserError
 
 BATCH = 32
 SAMPLE = 4096  # images of the gallery that the threshold of unknown is estimated by
@@ -78,8 +76,6 @@ class Model:
         self.chosen = threshold
         self.gallery = Gallery(embedder.dim)
         self._encoder = Encoder(embedder, machine)
-        self._lock = RLock()
-        self._limits: dict[float | None, tuple[int, float]] = {}  # share of strangers -> gallery's version, threshold
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {self.spec.backbone}, {self.dim} dimensions, {len(self.gallery)} items)"
@@ -107,6 +103,8 @@ class Model:
             batch_size: images in one forward.
             progress: called with the number of items done.
         """
+        if isinstance(items, Manifest) and items.has("vector"):
+            return self._encode_data(items)
         one = self._encoder.is_one(items)
         found = self._encoder.encode([items] if one else items, batch_size, progress)
         return found[0] if one else found
@@ -123,15 +121,16 @@ class Model:
         """Put items into the gallery; what it knows by its contents is not embedded again.
 
         Args:
-            items: one item, several, or a data set, whose class names are labels and whose paths are ids then.
+            items: one item, several, or a data set, whose class names are labels and whose paths are ids then. Vectors
+                of ``similis embed`` must be of this model; an array of embeddings is not checked.
             labels: a label for each item, or one for all; None for items without labels.
             ids: an id for each item; None for the path, or else a hash of the contents. A known id is replaced.
         """
         if isinstance(items, Manifest):
-            self.gallery.add(self._encoder.encode_once(items, self.folder, self.name), entries_of(items))
+            self.gallery.add(self._encode_data(items), entries_of(items))
             return
-        given = [items] if self._encoder.is_one(items) else list(items)
-        if labels is None or isinstance(labels, str):
+        given = self._encoder.listed(items)
+        if isinstance(labels, str | int) or labels is None:
             labels = [labels] * len(given)
         names = [None if label is None else str(label) for label in labels]
         called = [None] * len(given) if ids is None else list(ids)
@@ -153,14 +152,14 @@ class Model:
 
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
-        given = items if self._encoder.is_one(items) or isinstance(items, Manifest) else list(items)
+        given = items if isinstance(items, Manifest) else self._encoder.listed(items)
         if isinstance(given, list) and not given:
             raise UserError(f"no images given for the label {label!r}; give one or more, of different views")
         self.add(given, labels=str(label))
 
     def forget(self, label: str) -> None:
         """Take all images of a class out of the gallery."""
-        ids = [entry.id for entry in self.gallery.contents().entries if entry.label == label]
+        ids = [entry.id for entry in self.gallery.contents().entries if entry.label == str(label)]
         if not ids:
             raise UserError(f"no image of the gallery has the label {label!r}; it holds {len(self.gallery)} images")
         self.gallery.remove(ids)
@@ -177,19 +176,21 @@ class Model:
         held, one = self.gallery.contents(), self._encoder.is_one(query)
         if not len(held.vectors):
             raise UserError("the gallery is empty; add images first: model.add(images)")
-        vectors, digests = self._encoder.look_up([query] if one else list(query), self.gallery, BATCH)
-        found = find_hits(held, vectors, k, None if copies else digests, label)
+        vectors, digests = self._encoder.look_up(self._encoder.listed(query), self.gallery, BATCH)
+        found = find_hits(held, vectors, k, None if copies else digests, None if label is None else str(label))
         return found[0] if one else found
 
-    def classify(self, items: Any, k: int = 5, *, unknown: bool = True, accept: float | None = None) -> Any:
-        """The class that most of the k nearest labelled images have: an ``Answer``, or a list of them.
+    def classify(self, items: Any, k: int = VOTERS, *, unknown: bool = True, refuse: float = REFUSED) -> Any:
+        """The class of one item or several by the labelled images near it: an ``Answer``, or a list of them.
+
+        A near image has a larger vote, and votes are divided by the number of images that a class has in the gallery
+        (:func:`similis.retrieval.classification.classify_neighbors`).
 
         Args:
             items: one item, or several.
-            k: images that vote.
+            k: images that vote; with 1 the nearest one decides.
             unknown: whether an image that is too little like the gallery has no label; False always names a class.
-            accept: share of images of other classes that may be given a label, as estimated within the gallery; None
-                for as many as images of its classes that are given none.
+            refuse: share of images of its classes that may be called unknown, as estimated within the gallery.
         """
         held = self.gallery.contents()
         rows, labels, names = held.voters
@@ -200,52 +201,52 @@ class Model:
                 f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
                 "class, or pass unknown=False"
             )
-        limit = self._limit(held.version, held.voters, accept) if unknown else None
-        found = classify_vectors(self._vectors(items), rows, labels, k=k)
-        answers = [
-            answer(names[label], score, limit)
-            for label, score in zip(found.labels.tolist(), found.scores.tolist(), strict=True)
-        ]
+        limit = self.limit_of_unknown(held, refuse) if unknown else None
+        answers = name_queries(search(self._vectors(items), rows, k), labels, names, limit)
         return answers[0] if self._encoder.is_one(items) else answers
 
-    def unknown_threshold(self, accept: float | None = None) -> float:
-        """The similarity below which :meth:`classify` answers unknown, estimated by at most 4,096 images."""
-        held = self.gallery.contents()
-        return self._limit(held.version, held.voters, accept)
+    def limit_of_unknown(self, held: Contents, refuse: float = REFUSED) -> float:
+        """The similarity to the nearest image below which a query is unknown, estimated by at most 4,096 images.
+
+        Args:
+            held: what the gallery holds, with two labels or more.
+            refuse: see :meth:`classify`.
+        """
+        rows, labels, _ = held.voters
+        return held.once(("unknown", refuse), lambda: unknown_threshold(rows.vectors, labels, refuse, sample=SAMPLE))
 
     def threshold(self, far: float = 1e-3) -> float:
         """The similarity from which two images count as the same class, at most this share of strangers among them.
 
-        It is the one that ``similis verify`` chose for this rate. Without one it is chosen on the labelled images of
-        the gallery, and kept with the model; for classes that are less alike than those it is too strict, and for
-        classes that are more alike too lenient.
+        It is the one that ``similis verify`` or ``similis export`` chose for this rate. Without one it is computed from
+        the labelled images of the gallery as it is now, and not kept with the model; for classes that are less alike
+        than those it is too strict, and for classes that are more alike too lenient.
 
         Args:
             far: false accept rate, the share of pairs of different classes at or above the threshold.
         """
-        with self._lock:
-            if self.chosen is None or self.chosen.far != far:
-                vectors, labels, names = self.gallery.contents().labelled()
-                if len(names) < 2:
-                    raise UserError(
-                        f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
-                        "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
-                    )
-                held = Embedded(vectors, labels, torch.arange(len(labels)))
-                self.chosen = choose_threshold(held, far, classes=names, data="gallery", fingerprint="")[0]
+        if self.chosen is not None and self.chosen.far == far:
             return self.chosen.value
+        held = self.gallery.contents()
+        return held.once(("same", far), lambda: gallery_threshold(held, far))
 
     def same(self, a: Any, b: Any, *, far: float = 1e-3) -> bool:
         """Whether two images show the same class, with at most this rate of false accepts; see :meth:`threshold`."""
         return self.threshold(far) <= float(self.similarity(a, b))
 
-    def explain(self, a: Any, b: Any) -> Explanation:
-        """How alike two images are, and which of their places make them so; needs matplotlib for the picture."""
-        pixels, images = self._encoder.prepare([a, b])
-        similarity, parts = similarity_maps(self.embedder, images)
-        names = (str(a) if isinstance(a, str | Path) else "a", str(b) if isinstance(b, str | Path) else "b")
-        title = f"cosine similarity {similarity:.3f}; lit where the images are alike"
-        return Explanation(similarity, parts, draw_explanation(pixels, parts, names=names, title=title))
+    def explain(
+        self, a: Any, b: Any, *, names: Sequence[str] | None = None, similarity: float | None = None
+    ) -> Explanation:
+        """How alike two images are, and which of their places make them so; needs matplotlib for the picture.
+
+        Args:
+            a: an item.
+            b: another one.
+            names: below the two; None for their paths.
+            similarity: of the search that found b, if b is only its thumbnail; the title then states both.
+        """
+        own = [str(item) if isinstance(item, str | Path) else name for item, name in ((a, "a"), (b, "b"))]
+        return explain_pair(self._encoder, a, b, names or own, similarity)
 
     def cluster(self, items: Any, threshold: float | None = None) -> Tensor:
         """The cluster (N,) of each item, the largest first; no labels and no number of clusters are needed.
@@ -284,17 +285,14 @@ class Model:
             thumbnails=thumbnails, card=model_card(self) if card is None else card, onnx=onnx,
         )  # fmt: skip
 
-    def _limit(self, version: int, held: Labelled, accept: float | None) -> float:
-        """The threshold for unknown, computed again only when the gallery has changed."""
-        with self._lock:
-            kept = self._limits.get(accept)
-            if kept is None or kept[0] != version:
-                found = unknown_threshold(held.rows.vectors, held.labels, accept, sample=SAMPLE)
-                kept = self._limits[accept] = (version, found)
-        return kept[1]
+    def _encode_data(self, data: Manifest) -> Tensor:
+        """Embeddings of a data set; ready ones of ``similis embed`` only if this model has made them."""
+        if self.preprocessing is not None and data.has("vector"):
+            return ready_vectors(data, self.model_hash)
+        return self._encoder.encode_once(data, self.folder, self.name)
 
     def _vectors(self, items: Any) -> Tensor:
         """Comparable embeddings (N, D), also of one item."""
-        given = [items] if self._encoder.is_one(items) else list(items)
+        given = self._encoder.listed(items)
         found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
         return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))

@@ -20,14 +20,10 @@ from similis.run.bundle import error_rates, write_rates, write_thumbnails
 from similis.run.bundle_files import (
     ABOUT,
     CARD,
-    CHECKSUMS,
     ENTRIES,
     FORMAT,
     GALLERY,
     ONNX,
-    RATES,
-    THRESHOLD,
-    THUMBNAILS,
     WEIGHTS,
     check_files,
     check_gallery,
@@ -35,6 +31,7 @@ from similis.run.bundle_files import (
     parse_entries,
     read_json,
     read_shapes,
+    stage_files,
     write_checksums,
 )
 from similis.run.finished import read_network
@@ -62,7 +59,10 @@ def save_model_folder(
     card: str = "",
     onnx: bytes | None = None,
 ) -> Path:
-    """Write a model; ``checksums.json`` goes first and comes last, so that a folder with one is whole.
+    """Write a model; whatever happens meanwhile, the folder holds the old model or the new one.
+
+    All files are written and checked in a hidden folder inside, which one rename then declares whole (see
+    :func:`similis.run.bundle_files.adopt_staged`).
 
     Args:
         path: of the folder, made if it is not there.
@@ -76,29 +76,39 @@ def save_model_folder(
         onnx: the network as an ONNX file.
     """
     check_target(path)
-    path.mkdir(parents=True, exist_ok=True)
-    for file in (CHECKSUMS, THRESHOLD, RATES, THUMBNAILS, ONNX):
-        (path / file).unlink(missing_ok=True)
-    folder, precision = RunFolder(path), embedder.precision
+    with stage_files(path) as staged:
+        write_network(staged, embedder, spec, name)
+        write_gallery(staged, held, embedder.precision, threshold)
+        if thumbnails:
+            write_thumbnails(staged, [thumbnails.get(entry.id, b"") for entry in held.entries])
+        replace_file(staged / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
+        if onnx is not None:
+            replace_file(staged / ONNX, lambda beside: beside.write_bytes(onnx))
+        write_checksums(staged)
+        check_files(staged)
+        check_gallery(staged, embedder.dim)
+        read_vectors(staged, held.entries)
+    return path
+
+
+def write_network(path: Path, embedder: Embedder, spec: ModelSpec, name: str) -> None:
+    """Write the weights, and how the network is built."""
+    precision, look = embedder.precision, embedder.preprocessing
     save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
-    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
-    folder.write(ENTRIES, {"entries": list(held.entries)})
-    look = embedder.preprocessing
     began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
     network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
     about = {"format": FORMAT, "name": name, "network": network, "normalise": embedder.normalise,
              "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
-    folder.write(ABOUT, about)
+    RunFolder(path).write(ABOUT, about)
+
+
+def write_gallery(path: Path, held: Contents, precision: str, threshold: Threshold | None) -> None:
+    """Write the vectors with their entries, the threshold of "same or different", and error rates."""
+    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
+    RunFolder(path).write(ENTRIES, {"entries": list(held.entries)})
     if threshold is not None:
         write_threshold(path, threshold)
     write_rates(path, error_rates(held, () if threshold is None else threshold.classes))
-    if thumbnails:
-        write_thumbnails(path, [thumbnails.get(entry.id, b"") for entry in held.entries])
-    replace_file(path / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
-    if onnx is not None:
-        replace_file(path / ONNX, lambda beside: beside.write_bytes(onnx))
-    write_checksums(path)
-    return path
 
 
 def entries_hash(entries: Sequence[Entry]) -> str:

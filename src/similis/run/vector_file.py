@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from similis.data.readers.part_files import list_part_files, read_part_files, read_stamp
-from similis.run.bundle_files import ABOUT
+from similis.run.bundle_files import holds_model
 from similis.run.load import load
 from similis.training.files import in_one_line
 from similis.values import DataError, import_extra
@@ -29,7 +29,7 @@ class NamedVectors(NamedTuple):
 def read_vector_file(path: Path) -> NamedVectors:
     """Read vectors by the ending of their file."""
     readers = {".npy": read_npy, ".safetensors": read_safetensors, ".parquet": read_parquet}
-    if (path / ABOUT).exists():
+    if holds_model(path):
         model = load(path, device="cpu")
         held = model.gallery.contents()
         names, labels = [entry.id for entry in held.entries], [entry.label for entry in held.entries]

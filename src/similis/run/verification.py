@@ -16,6 +16,7 @@ from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.figures.verification_plot import VerificationCurves
+from similis.retrieval.gallery import Contents
 from similis.retrieval.verification import Verification, verify
 from similis.run.bundle_files import THRESHOLD
 from similis.run.encoding import Encoder
@@ -89,6 +90,18 @@ def choose_threshold(
     chosen = found.threshold[far]
     threshold = Threshold(far, *chosen, *found.calibration, tuple(classes), data, fingerprint)
     return threshold, found
+
+
+def gallery_threshold(held: Contents, far: float) -> float:
+    """The threshold of a false accept rate on the labelled images of a gallery."""
+    vectors, labels, names = held.labelled()
+    if len(names) < 2:
+        raise UserError(
+            f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
+            "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
+        )
+    found = Embedded(vectors, labels, torch.arange(len(labels)))
+    return choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0].value
 
 
 def verify_run(

@@ -73,9 +73,8 @@ async def health() -> dict[str, str]:
 
 
 async def ready(request: Request) -> dict[str, str]:
-    """Whether the model and its collection are loaded."""
-    collection_of(request)
-    return {"status": "ready"}
+    """Whether the model and its collection are loaded, and whether the threshold of unknown could be estimated."""
+    return {"status": "ready", "unknown_threshold": collection_of(request).estimate}
 
 
 async def show_metrics(request: Request) -> PlainTextResponse:

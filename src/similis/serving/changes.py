@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections import Counter
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from similis.retrieval.gallery import Entry
 from similis.run.answers import default_id
-from similis.serving.forms import FILE, check_name, describe
+from similis.serving.forms import FILE, check_length, check_name, describe
 from similis.serving.limits import Refusal
 from similis.serving.routes import NAME, PROBLEM, check_model, collection_of, form_of
 from similis.serving.store import Item
@@ -62,9 +64,12 @@ async def enrol(request: Request) -> dict[str, list[str]]:
     """Put images into the collection; a known id is replaced."""
     it, form = await form_of(request)
     data, label = await form.files("file"), form.text("label")
+    if label is not None:
+        check_name("label", label, it.limits)
     ids = [check_name("ids", str(each), it.limits) for each in form.data.getlist("ids")]
     if not data or (ids and len(ids) != len(data)):
         raise Refusal(422, f"{len(data)} files and {len(ids)} ids given; give one file or more, and an id for each")
+    check_different(ids)
     uploads = await asyncio.gather(*(it.read(each, thumbnail=True) for each in data))
     vectors = await it.vectors_of(uploads)
     called = ids or [default_id(None, upload.digest) for upload in uploads]
@@ -111,17 +116,25 @@ def vector_items(given: Vectors, dim: int, limits: Any) -> list[Item]:
         vectors = torch.from_numpy(np.asarray(given.vectors, dtype=np.float64).astype(np.float32))
     if not bool(vectors.isfinite().all()):
         raise Refusal(422, "a vector has numbers that are not finite; send finite ones")
+    check_different(given.ids)
     return [
         Item(Entry(check_name("ids", name, limits), label and check_name("labels", label, limits), ""), vector, b"")
         for name, label, vector in zip(given.ids, labels, vectors, strict=True)
     ]
 
 
+def check_different(ids: Sequence[str]) -> None:
+    """Refuse ids of which one would replace another in the same request."""
+    twice = next((name for name, number in Counter(ids).items() if number > 1), None)
+    if twice is not None:
+        raise Refusal(422, f"ids holds {twice[:80]!r} more than once; give every item an id of its own")
+
+
 @changes.delete("/items", status_code=204)
 async def remove(request: Request, id: str) -> Response:
     """Take an item out of the collection."""
     it = collection_of(request)
-    if not await it.in_writer(it.remove, check_name("id", id, it.limits), None):
+    if not await it.in_writer(it.remove, check_length("id", id, it.limits), None):
         raise Refusal(404, f"there is no item {id[:80]!r}; list them at /v1/items")
     return Response(status_code=204)
 
@@ -130,7 +143,7 @@ async def remove(request: Request, id: str) -> Response:
 async def forget(request: Request, label: str) -> dict[str, int]:
     """Take all items with a label out of the collection."""
     it = collection_of(request)
-    removed: int = await it.in_writer(it.remove, None, check_name("label", label, it.limits))
+    removed: int = await it.in_writer(it.remove, None, check_length("label", label, it.limits))
     if not removed:
         raise Refusal(404, f"no item has the label {label[:80]!r}; see the labels at /v1/model")
     return {"removed": removed}

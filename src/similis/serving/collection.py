@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.retrieval.classification import classify_neighbors, classify_vectors
+from similis.retrieval.classification import VOTERS
 from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
-from similis.run.answers import Answer, Hit, answer, hits
+from similis.retrieval.search import search
+from similis.run.answers import Answer, Hit, hits, name_queries
 from similis.run.bundle import Rate, read_rates, read_thumbnails
-from similis.run.bundle_files import ABOUT
+from similis.run.bundle_files import ABOUT, holds_model
 from similis.run.load import load
 from similis.run.model import Model
 from similis.run.model_folder import entries_hash
@@ -30,10 +30,9 @@ from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
 from similis.serving.store import Item, Store
 from similis.serving.uploads import Box, Upload, read_upload
-from similis.values import UserError
+from similis.values import Neighbors, UserError
 
 logger = logging.getLogger(__name__)
-VOTERS = 5  # nearest images that decide the label of a query
 IMAGES, VECTORS = 16, 64  # in one batch
 DECODERS = 2  # threads
 PAUSE = 10  # times the time that the threshold of unknown took, before it is estimated again
@@ -68,7 +67,7 @@ class Collection:
     """
 
     def __init__(self, folder: Path, file: Path, limits: Limits, metrics: Metrics, *, read_only: bool = False) -> None:
-        if not (folder / ABOUT).exists():
+        if not holds_model(folder):
             raise UserError(
                 f"{folder} holds no {ABOUT}: a run has no images ready to be searched; write a bundle first: "
                 f"similis export {folder} bundle, then similis serve bundle"
@@ -92,6 +91,7 @@ class Collection:
                 "first file away or give another one with --store", file, len(self.model.gallery), folder, len(first),
             )  # fmt: skip
         self.unknown_below: float | None = None
+        self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
         kinds = (Work("search", self.search, VECTORS), Work("encode", self.encode, IMAGES))
         self.batcher = Batcher(kinds, limits.queue, metrics.batches.observe)
@@ -177,21 +177,18 @@ class Collection:
             listed = hits(held, index[n][: query.k], similarity[n][: query.k])
             yield Found(listed, None if answers is None else answers[n])
 
-    def _answers(self, held: Contents, vectors: Tensor, near: Any, voters: Sequence[int]) -> list[Answer | None]:
-        """The label of each query, None where it is unknown; no answers where there are no two labels."""
+    def _answers(self, held: Contents, vectors: Tensor, near: Neighbors, voters: Sequence[int]) -> list[Answer | None]:
+        """The answer to each query; None where it met nobody, and where there are no two labels."""
         rows, labels, names = held.voters
         if len(names) < 2:
             return [None] * len(vectors)
+        if len(labels) < len(held.entries):  # those without labels do not vote
+            near = search(vectors, rows, max(voters))
         answers: list[Answer | None] = [None] * len(vectors)
         for count in set(voters):
-            if len(labels) == len(held.entries):  # all have labels: those found are those that vote
-                few = near._replace(index=near.index[:, :count], similarity=near.similarity[:, :count])
-                found = classify_neighbors(few, labels)
-            else:
-                found = classify_vectors(vectors, rows, labels, k=count)
-            for n, (label, score) in enumerate(zip(found.labels.tolist(), found.scores.tolist(), strict=True)):
-                if voters[n] == count and score > -math.inf:  # it met somebody
-                    answers[n] = answer(names[label], score, self.unknown_below)
+            few = Neighbors(near.index[:, :count], near.similarity[:, :count])
+            for n, found in enumerate(name_queries(few, labels, names, self.unknown_below)):
+                answers[n] = found if voters[n] == count else answers[n]
         return answers
 
     def add(self, items: Sequence[Item]) -> None:
@@ -207,13 +204,21 @@ class Collection:
         self._changed.set()
         return len(gone)
 
-    def explain(self, query: bytes, picture: bytes, box: Box | None) -> bytes:
-        """A PNG of the regions that make two images, or a part of the first one and the second one, similar."""
-        given = ((query, box), (picture, None))
+    def explain(self, query: tuple[str, bytes], item: tuple[Entry, Tensor], picture: bytes, box: Box | None) -> bytes:
+        """A PNG of the regions that make an image, or a part of it, and an item similar.
+
+        Args:
+            query: a name and an encoded image.
+            item: its entry and its vector (D,), by which a search has found it.
+            picture: its thumbnail, which is all that the store has of its pixels.
+            box: the part of the query; None for all of it.
+        """
+        given = ((query[1], box), (picture, None))
         images = [read_upload(data, self.model.preprocessing, self.limits, box=part).pixels for data, part in given]
         with self._explaining:
-            figure, held = self.model.explain(*images).picture, io.BytesIO()
-            figure.savefig(held, format="png")
+            similarity = float(self.model.similarity(images[0], item[1]))
+            figure = self.model.explain(*images, names=(query[0], item[0].id), similarity=similarity).picture
+            figure.savefig(held := io.BytesIO(), format="png")
         return held.getvalue()
 
     def same_threshold(self, far: float) -> float | None:
@@ -229,9 +234,13 @@ class Collection:
         while not self._closing.is_set():
             self._changed.wait()
             self._changed.clear()
-            held, started = self.model.gallery.contents(), perf_counter()
+            held, started = self.model.gallery.contents(), perf_counter()  # one moment: labels come and go meanwhile
             if len(held.numbered.names) > 1 and not self._closing.is_set():
-                self.unknown_below = self.model.unknown_threshold()
+                try:
+                    self.unknown_below, self.estimate = self.model.limit_of_unknown(held), "current"
+                except Exception:
+                    self.estimate = "failed"
+                    logger.exception("the threshold of unknown was not estimated; the earlier one stays")
             self._closing.wait(PAUSE * (perf_counter() - started))
 
 

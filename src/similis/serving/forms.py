@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from similis.serving.limits import Limits, Refusal
 
 FIELDS = 300  # in one request
+UNSHOWN = ("Cc", "Cs")  # control characters and surrogates
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 FILE = {"type": "string", "format": "binary"}
 
@@ -45,9 +47,9 @@ class Form:
         return found
 
     def text(self, name: str) -> str | None:
-        """A field that holds a name, or None where it is empty."""
+        """A field that holds a name to look up, or None where it is empty."""
         value = self.data.get(name)
-        return check_name(name, value, self.limits) if isinstance(value, str) and value else None
+        return check_length(name, value, self.limits) if isinstance(value, str) and value else None
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         """A number between two others."""
@@ -86,10 +88,18 @@ def parse_number(name: str, text: str, low: float, high: float) -> float:
     return value
 
 
+def check_length(what: str, value: str, limits: Limits) -> str:
+    """An id or a label to look up: any text, for a collection may hold names that no new one may have."""
+    if not 0 < len(value) <= limits.name:
+        raise Refusal(422, f"{what} has {len(value)} characters; give 1 to {limits.name}")
+    return value
+
+
 def check_name(what: str, value: str, limits: Limits) -> str:
-    """An id or a label that can be kept and shown."""
-    if not 0 < len(value) <= limits.name or not value.isprintable():
-        raise Refusal(422, f"{what} is {value[:40]!r}; give 1 to {limits.name} printable characters")
+    """An id or a label that is new: it can be kept, shown and typed."""
+    check_length(what, value, limits)
+    if not value.strip() or any(unicodedata.category(letter) in UNSHOWN for letter in value):
+        raise Refusal(422, f"{what} is {value[:40]!r}; give a name of more than spaces, without control characters")
     return value
 
 

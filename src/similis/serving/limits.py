@@ -107,6 +107,8 @@ class Guard:
     def check_head(self, scope: Scope) -> None:
         """Refuse what can be refused before the body is read."""
         headers = dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise Refusal(400, "the request has several Host headers; send one", connection="close")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
         if self.hosts and name not in self.hosts:

@@ -12,9 +12,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from similis.retrieval.classification import VOTERS
 from similis.run.answers import Answer
 from similis.serving.collection import Collection, Found, Query, parse_vector
-from similis.serving.forms import FILE, Form, check_name, describe, parse_number, read_form
+from similis.serving.forms import FILE, Form, check_length, describe, parse_number, read_form
 from similis.serving.limits import Refusal
 from similis.serving.uploads import Box, parse_box
 
@@ -124,11 +125,11 @@ async def search_vector(request: Request) -> JSONResponse:
 
 
 @reads.post("/classify", openapi_extra=describe(
-    ("file",), file=FILE, k={"type": "integer", "minimum": 1, "maximum": 200, "default": 5}))  # fmt: skip
+    ("file",), file=FILE, k={"type": "integer", "minimum": 1, "maximum": 200, "default": VOTERS}))  # fmt: skip
 async def classify(request: Request) -> dict[str, Any]:
-    """The label of an image, null if it is unknown, and the label of what is nearest."""
+    """The label of an image, null if it is unknown, the label that is nearest, and a note where they are not plain."""
     it, form = await form_of(request)
-    voters, data = int(form.number("k", 5, 1, it.limits.k)), await form.needed("file")
+    voters, data = int(form.number("k", VOTERS, 1, it.limits.k)), await form.needed("file")
     labels = len(it.model.gallery.contents().numbered.names)
     if labels < 2:
         raise Refusal(422, f"the collection has {labels} labels; enrol images of two or more")
@@ -160,8 +161,8 @@ async def explain(request: Request) -> Response:
     if name is None or (data is None) == (query_id is None):
         raise Refusal(422, "give id (of an item) and either file (an image) or query_id (of another item)")
     query = data if data is not None else await picture_of(it, str(query_id))
-    picture = await picture_of(it, name)
-    return Response(await it.in_reader(it.explain, query, picture, box), media_type="image/png")
+    picture, named = await picture_of(it, name), (query_id or "your photo", query)
+    return Response(await it.in_reader(it.explain, named, item_of(it, name), picture, box), media_type="image/png")
 
 
 def box_of(form: Form) -> Box | None:
@@ -180,7 +181,7 @@ def item_of(it: Collection, id: str) -> tuple[Any, Any]:
 
 async def picture_of(it: Collection, id: str) -> bytes:
     """The small picture of an item."""
-    found: bytes | None = await it.in_reader(it.store.thumbnail, check_name("id", id, it.limits))
+    found: bytes | None = await it.in_reader(it.store.thumbnail, check_length("id", id, it.limits))
     if found is None:
         item_of(it, id)  # an item without a picture, or no item at all
         raise Refusal(404, f"there is no picture of {id[:80]!r}; search and classify work without")

@@ -28,6 +28,7 @@ from similis.values import UserError
 
 logger = logging.getLogger(__name__)
 KEY = "SIMILIS_KEY"
+KEY_LENGTHS = (16, 256)
 HEAD = 2**16  # bytes of a request before its body
 PATIENCE = 10.0  # seconds for them
 
@@ -122,7 +123,7 @@ def serve(
         limits: of requests.
         on_ready: called with the address of the page when everything is loaded.
     """
-    given = os.environ.get(KEY, "")
+    given = check_key_setting(os.environ.get(KEY, ""))
     if not given and not is_loopback(host):
         raise UserError(
             f"--host {host} can be reached from other machines, and {KEY} is not set; set it to a long secret, or "
@@ -156,6 +157,23 @@ def serve(
     server.run([listening])
     if failed:
         raise failed[0]
+
+
+def check_key_setting(key: str) -> str:
+    """The key of the environment as it is, or nothing; one that no header could carry, or that is short, raises.
+
+    Example:
+        >>> check_key_setting("")
+        ''
+    """
+    is_typed = key.isascii() and key.isprintable() and key == key.strip()
+    if key and not (is_typed and KEY_LENGTHS[0] <= len(key) <= KEY_LENGTHS[1]):
+        low, high = KEY_LENGTHS
+        raise UserError(
+            f"{KEY} has {len(key)} characters{'' if is_typed else ', not all of them plain ASCII'}; set it to "
+            f"{low} to {high} ASCII letters, digits and signs, for example: openssl rand -hex 24"
+        )
+    return key
 
 
 def around(fill: Callable[[FastAPI], Coroutine[Any, Any, None]]) -> Callable[[FastAPI], Any]:

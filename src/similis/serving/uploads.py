@@ -40,13 +40,12 @@ def read_upload(
         raise Refusal(422, "this model takes vectors and no images; use the routes of vectors")
     image, digest = open_image(data, limits), item_digest(data)
     try:
-        small = make_thumbnail(image) if thumbnail else b""
-        if thumbnail:
-            image = open_image(data, limits)  # the first one was decoded at reduced size
+        small = make_thumbnail(data, FORMATS) if thumbnail else b""
         if box is not None:
-            image = crop(image, box)
             digest = ""  # no image of the gallery was made from this part
-        return Upload(prepare(image, resize=look.resize, interpolation=look.interpolation), digest, small)
+        part = data if box is None else crop(image, box)
+        pixels = prepare(part, resize=look.resize, interpolation=look.interpolation, formats=FORMATS)
+        return Upload(pixels, digest, small)
     except (DataError, OSError, ValueError, SyntaxError, MemoryError) as error:
         words = str(error) if isinstance(error, DataError | UserError) else "the image cannot be decoded: it is damaged"
         raise Refusal(422, words) from error

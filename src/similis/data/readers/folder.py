@@ -12,7 +12,7 @@ from similis.data.sources import FolderSource, Source, connect, is_url
 from similis.data.table import SPLITS, number_classes
 from similis.values import DataError
 
-ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
 def read_folder(root: str) -> Manifest:

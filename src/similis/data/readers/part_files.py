@@ -13,7 +13,7 @@ from similis.data.manifest import Manifest
 from similis.values import DataError, import_extra
 
 STAMP = b"similis.embedding"  # key of the schema's metadata
-SHARED = ("format", "model", "source", "part_size", "parts")  # what all part files of one job state alike
+SHARED = ("format", "model", "source", "key", "part_size", "parts")  # what all part files of one job state alike
 
 
 def list_part_files(folder: str | Path) -> list[Path]:
@@ -22,11 +22,15 @@ def list_part_files(folder: str | Path) -> list[Path]:
 
 
 def vector_table(data: Manifest, vectors: Tensor, stamp: Mapping[str, object]) -> Any:
-    """An Arrow table of ids, vectors (fixed-size lists of float32), labels and the other columns, with its stamp."""
+    """An Arrow table of ids, vectors (fixed-size lists of float32), labels and the other columns, with its stamp.
+
+    The ids are those of the column that the stamp calls ``key``: row numbers would change when images are added.
+    """
     pa = import_extra("pyarrow")
     lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.numpy().reshape(-1)), vectors.shape[1])
     kept = [name for name in data.table.column_names if name not in ("id", "label", "bytes", "vector")]
-    table = data.table.select(["id", "label", *kept]).add_column(1, "vector", lists)
+    table = data.table.select(["label", *kept]).add_column(0, "vector", lists)
+    table = table.add_column(0, "id", data.table.column(str(stamp["key"])))
     return table.replace_schema_metadata({STAMP: json.dumps(stamp)})
 
 
@@ -53,7 +57,7 @@ def read_part_files(folder: str) -> Any:
     tables = [import_extra("pyarrow.parquet").read_table(path, partitioning=None) for path in files]
     stamps = [stamp for table in tables if (stamp := stamp_of(table.schema.metadata)) is not None]
     if stamps:
-        if len({json.dumps([stamp[key] for key in SHARED]) for stamp in stamps}) > 1 or len(stamps) < len(files):
+        if len({json.dumps([stamp.get(key) for key in SHARED]) for stamp in stamps}) > 1 or len(stamps) < len(files):
             raise DataError(f"{folder!r} holds parts of several jobs of `similis embed`; keep each in its own folder")
         missing = sorted(set(range(stamps[0]["parts"])) - {stamp["part"] for stamp in stamps})
         if missing:
@@ -62,6 +66,7 @@ def read_part_files(folder: str) -> Any:
                 "restart `similis embed` with the same arguments to finish it"
             )
     try:
-        return pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        whole = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
     except pa.ArrowInvalid as error:
         raise DataError(f"the Parquet files of {folder!r} have different columns; keep each kind apart") from error
+    return whole.replace_schema_metadata({STAMP: json.dumps(stamps[0])} if stamps else None)

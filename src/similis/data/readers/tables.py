@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.part_files import read_part_files
+from similis.data.readers.part_files import read_part_files, stamp_of
 from similis.data.sources import FolderSource, first_line, open_binary
 from similis.data.table import check_columns, is_list_of_floats, standardise_columns
 from similis.values import DataError, import_extra
@@ -69,6 +70,7 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         else:
             with open_binary(place) as file:
                 table = import_extra("pyarrow.parquet").ParquetFile(file).read()
+        stamp = stamp_of(table.schema.metadata) or {}
         check_columns(table.column_names, place)
         columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
     except FileNotFoundError as error:
@@ -77,7 +79,7 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
     name = PurePosixPath(place).stem
     if "bytes" in columns or "vector" in columns:
-        return from_columns(name, columns)
+        return replace(from_columns(name, columns), model_hash=stamp.get("model", ""))
     return from_columns(name, columns, FolderSource(images or parent(place)))
 
 

@@ -40,9 +40,10 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
     """Samples against proxies, (C, D) or (C, K, D); labels are row numbers of the proxies."""
     context = current_context()
-    checked = check_rows(check_labels(labels, len(embeddings)), count_classes(proxies))
+    checked = check_labels(labels, len(embeddings))
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
+    checked = check_rows(checked, count_classes(proxies))
     if context.shards is not None:
         context.refuse_ring("a loss whose anchors are samples compares sharded proxies with")
     block = Block(match_precision(proxies, embeddings), class_numbers(proxies, context.shards))

@@ -115,8 +115,37 @@ def spoil_strangers(value: Tensor, labels: Tensor, learned: Mapping[str, Tensor]
 
 
 def check_rows(labels: Tensor, classes: int) -> Tensor:
-    """Labels as given, or a relation; a label that has no row among the proxies raises an error."""
-    return labels if labels.ndim == 2 else check_range(labels, classes)
+    """Labels as given, or a relation (B, C); a label that has no row among the proxies raises an error."""
+    if labels.ndim != 2:
+        return check_range(labels, classes)
+    if labels.shape[1] != classes:
+        raise UserError(
+            f"labels have shape {tuple(labels.shape)} and there are {classes} proxies; pass classes of shape (B,), or "
+            f"a relation of shape (B, {classes}) for several classes per sample"
+        )
+    return labels
+
+
+def check_relation(relation: Tensor, first: int, columns: int) -> None:
+    """Raise unless a relation of samples with samples has one column for each; one-hot rows are no relation.
+
+    Args:
+        relation: (B, columns).
+        first: the column that is the first row itself.
+        columns: samples of the live batch.
+    """
+    given = f"labels have shape {tuple(relation.shape)}"
+    remedy = "pass classes of shape (B,), for one-hot rows labels.argmax(1)"
+    if relation.shape[1] != columns:
+        raise UserError(f"{given}; {remedy}, or a relation of shape (B, {columns})")
+    if torch.compiler.is_compiling():
+        return  # a compiler sees no values
+    itself = relation[:, first : first + len(relation)].diagonal()
+    if bool((itself == 0).any()) and bool(((relation == 0) | (relation == 1)).all()):
+        raise UserError(
+            f"{given} and hold 0 and 1 with a 0 on the diagonal, so a sample would not be of its own class; {remedy}, "
+            "or a relation with 1 on its diagonal"
+        )
 
 
 @check_when_called("(Tensor labels, SymInt classes) -> Tensor", on_device=lambda labels, _: labels)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import on_host
+from similis.objective.terms.labels import check_relation
 from similis.values import UserError
 
 Set = Literal["pos", "neg", "others", "every"]
@@ -150,6 +151,8 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
     """
     joint = current_context().partition(len(embeddings))
     relation = labels if labels.ndim == 2 else None
+    if relation is not None:
+        check_relation(relation, 0 if joint is None else joint.first, len(embeddings) if joint is None else joint.size)
     first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
     if joint is not None:
         first, vectors = joint.first, embeddings if current_context().ring else joint.gather(embeddings)

@@ -71,6 +71,10 @@ class Combined(nn.Module):
         with plan_on_host(embeddings, labels) as here:
             return self._sum(embeddings, here, image_ids)
 
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """The optimiser groups of the loss inside."""
+        return self.loss.parameter_groups(lr)
+
     def _sum(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
         value: Tensor = self.loss(embeddings, labels, image_ids=image_ids)
         for weight, term in zip(self.weights, self.terms, strict=True):

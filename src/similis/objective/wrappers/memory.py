@@ -90,6 +90,10 @@ class WithMemory(nn.Module):
         """Labels as a tensor, in numbers that hold for all batches."""
         return self.loss.encode(labels, self)
 
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """The optimiser groups of the loss inside."""
+        return self.loss.parameter_groups(lr)
+
     def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
         if self._waiting is not None and self.training:
             self.remember(*self._waiting)

@@ -70,6 +70,10 @@ class Nested(nn.Module):
         """Labels as a tensor, as the loss inside encodes them."""
         return self.loss.encode(labels, references)
 
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """The optimiser groups of the loss inside."""
+        return self.loss.parameter_groups(lr)
+
     def _mean(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Tensor:
         total = embeddings.new_zeros(())
         for size in self.sizes:

@@ -1,0 +1,39 @@
+"""Labels in shapes that once passed as a relation: a column of classes, and one-hot rows."""
+
+import pytest
+import torch
+
+import similis
+from similis.registry import losses
+from similis.values import UserError
+
+B, C, D = 6, 4, 8
+X = torch.randn(B, D, generator=torch.Generator().manual_seed(0))
+LABELS = torch.tensor([0, 0, 1, 1, 2, 2])
+
+
+def make(name: str):
+    return similis.loss(name, num_classes=C, dim=D) if losses.get(name).learns else similis.loss(name)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in losses])
+@pytest.mark.parametrize("labels", [
+    LABELS[:, None], LABELS[None], torch.nn.functional.one_hot(LABELS, B), torch.nn.functional.one_hot(LABELS, 3),
+    torch.nn.functional.one_hot(LABELS, 9).float(), torch.zeros(B, B), torch.zeros(B, 0),
+], ids=["column", "row", "one-hot B", "one-hot 3", "one-hot 9", "zeros", "nothing"])  # fmt: skip
+def test_what_is_no_relation_is_refused(name, labels):
+    with pytest.raises(UserError) as caught:
+        make(name)(X, labels)
+    assert "pass" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.relation != "none"])
+def test_a_relation_that_says_the_same_gives_the_same(name):
+    loss, same = make(name), (LABELS[:, None] == LABELS).float()
+    relation = torch.nn.functional.one_hot(LABELS, C).float() if losses.get(name).learns else same
+    assert torch.allclose(loss(X, relation), loss(X, LABELS))
+
+
+def test_a_graded_relation_may_leave_the_diagonal_open():
+    graded = torch.full((B, B), 0.5).fill_diagonal_(0.0)
+    assert torch.isfinite(similis.loss("multi_similarity")(X, graded))

@@ -1,0 +1,122 @@
+"""Requests that the server once took in silence, and names that it could not show, search or delete."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import similis
+from similis.run.bundle import make_thumbnail
+from similis.serving.collection import Collection
+from similis.serving.forms import check_name
+from similis.serving.limits import Limits, Refusal
+from similis.serving.metrics import Metrics
+from tests.serving.running import KEY, Server, photo
+
+ODD_NAMES = ("no\u00a0break", "a\ttab", "zero\u200cwidth", "wide\u3000space")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A server with names that folders may have and that no new item may get over HTTP."""
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.add(
+        [photo(n) for n in range(8)], labels=[*ODD_NAMES, "a", "a", "b", "b"], ids=[*ODD_NAMES, "1", "2", "3", "4"]
+    )
+    pictures = {name: make_thumbnail(photo(n)) for n, name in enumerate(ODD_NAMES)}
+    folder = model.save(tmp_path_factory.mktemp("odd") / "bundle", thumbnails=pictures)
+    with Server(folder) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_that_is_there_is_shown_searched_and_deleted(odd, name):
+    assert odd.ask("GET", "/v1/thumbnail", params={"id": name}).status_code == 200
+    assert odd.form("/v1/search", id=name, k="1").json()["hits"][0]["id"] == name
+    assert odd.form("/v1/search", id="1", label=name, k="1").json()["hits"][0]["label"] == name
+    assert odd.ask("GET", "/v1/items", params={"label": name}).json()["items"] == [{"id": name, "label": name}]
+    assert odd.ask("DELETE", "/v1/items", params={"id": name}, key=KEY).status_code == 204
+    assert odd.ask("DELETE", "/v1/labels", params={"label": name}, key=KEY).status_code == 404  # gone with its item
+
+
+@pytest.mark.parametrize("name", [" ", "\u3000", "a\tb", "a\nb", "a\x00b", "\ud800", "\x7f"])
+def test_a_new_name_can_be_shown_and_typed(name):
+    with pytest.raises(Refusal, match="give a name of more than spaces, without control characters"):
+        check_name("label", name, Limits())
+    for good in ("oat milk", "no\u00a0break", "zero\u200cwidth", "Größe", "牛乳"):
+        assert check_name("label", good, Limits()) == good
+
+
+def test_two_files_with_one_id_are_refused_and_nothing_is_kept(odd):
+    files = [
+        ("file", ("a.png", photo(50))),
+        ("file", ("b.png", photo(51))),
+        ("ids", (None, "same")),
+        ("ids", (None, "same")),
+    ]
+    answer = odd.ask("POST", "/v1/items", files=files, key=KEY)
+    assert answer.status_code == 422
+    assert "'same' more than once" in answer.json()["error"]
+    answer = odd.ask("POST", "/v1/items", files=[*files[:1], ("label", (None, "  "))], key=KEY)
+    assert answer.status_code == 422
+    assert not [each for each in odd.ask("GET", "/v1/items").json()["items"] if each["id"] == "same"]
+
+
+def test_a_request_with_two_hosts_is_refused(odd):
+    host, port = odd.address.removeprefix("http://").rstrip("/").split(":")
+    for hosts in (("evil.example", "127.0.0.1"), ("127.0.0.1", "evil.example"), ("127.0.0.1", "127.0.0.1")):
+        with socket.create_connection((host, int(port)), timeout=20) as line:
+            head = "".join(f"Host: {name}\r\n" for name in hosts)
+            line.sendall(f"GET /v1/model HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
+            assert line.makefile("rb").readline().split()[1] == b"400"
+
+
+@pytest.mark.parametrize("key", ["short", "schlüssel-mit-umlaut-und-länge", "x" * 257, " spaces around the key "])
+def test_a_key_that_no_request_could_send_ends_the_server_at_its_start(tmp_path, key):
+    words = [sys.executable, "-c", "from similis.cli import main; main()", "serve", str(tmp_path), "--port", "0"]
+    done = subprocess.run(
+        words, env=os.environ | {"SIMILIS_KEY": key}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert "SIMILIS_KEY has" in done.stderr
+    assert key.strip() not in done.stderr
+
+
+def test_a_label_that_vanishes_meanwhile_leaves_the_estimate_alive(tmp_path, monkeypatch):
+    import similis
+
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.add([photo(n) for n in range(6)], labels=["a", "a", "a", "b", "b", "b"], ids=[str(n) for n in range(6)])
+    held = Collection(model.save(tmp_path / "bundle"), tmp_path / "store.sqlite", Limits(), Metrics())
+    try:
+        failures = iter([ValueError("a label vanished"), None])
+        estimate = held.model.limit_of_unknown
+
+        def sometimes(contents):
+            error = next(failures, None)
+            if error is not None:
+                raise error
+            return estimate(contents)
+
+        monkeypatch.setattr(held.model, "limit_of_unknown", sometimes)
+        for expected in ("failed", "current"):
+            held.estimate = ""
+            held._changed.set()
+            for _ in range(2000):
+                if held.estimate == expected:
+                    break
+                held._closing.wait(0.01)
+            assert held.estimate == expected
+        assert held._watcher.is_alive()
+    finally:
+        held.close()
+
+
+def test_readiness_shows_the_estimate(odd):
+    for _ in range(2000):
+        said = odd.ask("GET", "/ready").json()
+        if said["unknown_threshold"] == "current":
+            break
+    assert said == {"status": "ready", "unknown_threshold": "current"}
