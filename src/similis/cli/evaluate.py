@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, Root, Weights
+from similis.cli.options import AllowCounts, Device, KeepTrained, Root, Weights
 
 if TYPE_CHECKING:
     from similis.run.model import Model
@@ -26,6 +26,7 @@ def evaluate(
     ] = None,
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
     rerank: Annotated[str, typer.Option(help="A second look: alpha-qe or k-reciprocal. [none]")] = "",
+    keep_trained: KeepTrained = False,
     allow_counts: AllowCounts = False,
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
@@ -38,18 +39,19 @@ def evaluate(
     from similis.run.load import ModelChoice
 
     opened = open_data(data, root=root, allow_counts=allow_counts)
-    rows, words = evaluated_rows(opened, part)
     sizes: list[int | None] = [*size] if size else [None]
     choices = [ModelChoice(name, weights, pixels, device, workers) for name in model for pixels in sizes]
     features = opened.vectors.shape[1] if opened.has("vector") else None
     models = [each.open(features) for each in choices if each.size == sizes[0] or not each.is_folder]
+    rows, words, seen = evaluated_rows(opened, part, models, keep_trained=keep_trained)
     found = [evaluate_model(each, opened, rows, rerank) for each in models]
     table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
     words += f", re-ranked by {rerank}" if rerank else ""
     heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
     named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]
-    return {"data": opened.name, "measured": words, "models": [a | b for a, b in zip(named, found, strict=True)]}
+    rows_told = [a | b for a, b in zip(named, found, strict=True)]
+    return {"data": opened.name, "measured": words, "trained_classes": seen, "kept": keep_trained, "models": rows_told}
 
 
 def model_row(model: Model, found: Mapping[str, float]) -> tuple[str, ...]:

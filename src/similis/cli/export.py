@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Root
+from similis.cli.options import Device, KeepTrained, Root
 
 
 def export(
@@ -20,6 +20,7 @@ def export(
     precision: Annotated[
         str | None, typer.Option(help="float32, float16 or int8, of weights and vectors on the disk. [the model's own]")
     ] = None,
+    keep_trained: KeepTrained = False,
     licence: Annotated[str, typer.Option(help="For the model card.")] = "not stated",
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
@@ -31,8 +32,12 @@ def export(
     from similis.run.machine import Machine
 
     machine = Machine(device=device, workers=workers, data_root=root)
-    made = export_bundle(run, out, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence)
+    made = export_bundle(
+        run, out, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence, keep_trained=keep_trained
+    )
     lines = [f"bundle  {out}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
+    if made.threshold is None:
+        lines.append("note    no threshold: the gallery has too few classes that did not train the model")
     if made.rounding is not None:
         lines.append(f"stored  {made.rounding}")
     if made.onnx_difference is not None:

@@ -22,3 +22,4 @@ Root = Annotated[str | None, typer.Option(help="Folder of the known data sets. [
 Weights = Annotated[str, typer.Option(help="Of a network by name: pretrained, a file, or none.")]
 Size = Annotated[int | None, typer.Option(help="Pixels of a side, for a network by name. [its own]")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, xpu, ...")]
+KeepTrained = Annotated[bool, typer.Option("--keep-trained", help="Measure classes that trained the model, too.")]

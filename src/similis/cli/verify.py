@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Root
+from similis.cli.options import Device, KeepTrained, Root
 
 
 def verify(
@@ -20,6 +20,7 @@ def verify(
     ],
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
+    keep_trained: KeepTrained = False,
     root: Root = None,
     workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
     device: Device = "auto",
@@ -32,7 +33,8 @@ def verify(
     from similis.run.verification import curves_of, verify_run
 
     result = finished(run)
-    threshold, found = verify_run(result, data, far, Machine(device=device, workers=workers, data_root=root))
+    machine = Machine(device=device, workers=workers, data_root=root)
+    threshold, found = verify_run(result, data, far, machine, keep_trained=keep_trained)
     rows = [(f"TAR at FAR {rate:g}", f"{100 * t.value:.1f} %", f"{100 * t.low:.1f} to {100 * t.high:.1f} %",
              f"{found.threshold[rate].value:.4f}") for rate, t in found.tar.items()]  # fmt: skip
     eer = found.eer

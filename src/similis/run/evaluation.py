@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from similis.retrieval.intervals import mean_interval
 from similis.run.answers import entries_of
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
+from similis.run.trained_on import check_left, say_seen
 from similis.training.files import replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
@@ -88,12 +89,16 @@ def write_names(path: Path, manifest: Manifest, rows: Tensor) -> None:
     replace_file(path, write)
 
 
-def evaluated_rows(manifest: Manifest, part: str = "") -> tuple[Tensor, str]:
-    """Which rows of a data set are measured, and what they are in words.
+def evaluated_rows(
+    manifest: Manifest, part: str = "", models: Sequence[Model] = (), *, keep_trained: bool = False
+) -> tuple[Tensor, str, int]:
+    """Which rows of a data set are measured, what they are in words, and how many classes trained one of the models.
 
     Args:
         manifest: the data set.
         part: ``test``, ``all``, or nothing: the test classes where the data set states them.
+        models: to be measured; classes that trained one of them are left out for all.
+        keep_trained: measure these classes too.
     """
     stated = manifest.has("split")
     if part not in ("", "test", "all") or (part == "test" and not stated):
@@ -103,13 +108,20 @@ def evaluated_rows(manifest: Manifest, part: str = "") -> tuple[Tensor, str]:
     everything = torch.arange(len(manifest))
     test = torch.tensor([name == "test" for name in manifest.parts])
     rows, words = (everything[test], "test classes") if stated and part != "all" else (everything, "all classes")
+    entries = entries_of(manifest.select(rows))
+    seen = [model.trained_on.seen(entries) for model in models if model.trained_on is not None]
+    number = len(frozenset().union(*(each.classes for each in seen)))
+    if not keep_trained and seen:
+        rows = rows[~torch.tensor([each.images for each in seen]).any(dim=0)]
+        check_left(len(rows), number, repr(manifest.name))
     sizes = torch.unique(manifest.labels[rows], return_counts=True)[1]
     if int((sizes > 1).sum()) < 2:
         raise DataError(
             f"{manifest.name!r} has {int((sizes > 1).sum())} classes with two images or more, of {len(sizes)} classes; "
-            "recall with an interval needs two such classes: add images"
+            f"recall with an interval needs two such classes: add images{say_seen(number, keep_trained)}"
         )
-    return rows, f"{len(rows):,} images of {len(manifest.classes(rows)):,} {words}"
+    told = f"{len(rows):,} images of {len(manifest.classes(rows)):,} {words}{say_seen(number, keep_trained)}"
+    return rows, told, number
 
 
 def evaluate_model(model: Model, manifest: Manifest, rows: Tensor, rerank: str = "") -> dict[str, float]:

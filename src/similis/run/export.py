@@ -26,6 +26,7 @@ from similis.run.machine import Machine
 from similis.run.model import Model
 from similis.run.model_card import NOT_STATED, kept_record, model_card, run_record
 from similis.run.result import RunResult
+from similis.run.trained_on import say_seen
 from similis.run.verification import choose_threshold
 from similis.values import DataError, UserError
 
@@ -72,6 +73,7 @@ def export_bundle(
     precision: str | None = None,
     onnx: bool = False,
     licence: str = NOT_STATED,
+    keep_trained: bool = False,
 ) -> Exported:
     """Write a bundle, see :mod:`similis.run.bundle_files`.
 
@@ -83,6 +85,7 @@ def export_bundle(
         precision: of weights and vectors on the disk; None for the model's own.
         onnx: write the network as ONNX too.
         licence: for the card.
+        keep_trained: choose the threshold on classes that trained the model, too, where there is none; it says so.
     """
     check_target(out)  # before hours of work
     check_precision(precision or "float32")
@@ -90,12 +93,13 @@ def export_bundle(
     model = load(source, device=machine.device, workers=machine.workers)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
-    classes, far = (unseen_classes(result), FAR) if model.chosen is None else (model.chosen.classes, model.chosen.far)
+    far = FAR if model.chosen is None else model.chosen.far
+    classes = unseen_classes(model, result, keep_trained) if model.chosen is None else model.chosen.classes
     rounding = None
     if precision is not None and precision != model.embedder.precision:
         rounding = lower_precision(model, data, precision, classes)
     if model.chosen is None:
-        choose_on(model, classes, far)
+        choose_on(model, classes, far, keep_trained=keep_trained)
     file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)
     record = run_record(result) if result is not None else kept_record(source / CARD)
     model.name = model.name if result is None else result.folder.resolve().name
@@ -129,24 +133,31 @@ def fill_gallery(model: Model, data: Manifest | None, source: Path) -> dict[str,
     return {entry.id: make_thumbnail(data.read_bytes(row)) for row, entry in enumerate(entries_of(data))}
 
 
-def unseen_classes(result: RunResult | None) -> tuple[str, ...]:
-    """Names of the classes that a run has tested on; none where it has not."""
+def unseen_classes(model: Model, result: RunResult | None, keep_trained: bool) -> tuple[str, ...]:
+    """Names of the gallery's classes that did not train the model, or of all; of an older run, those it tested on."""
+    held = model.gallery.contents()
+    if keep_trained:
+        return tuple(held.numbered.names)
+    if model.trained_on is not None:
+        seen = model.trained_on.seen(held.entries).classes
+        return tuple(name for name in held.numbered.names if name not in seen)
     if result is None or not result.test:
         return ()
     with (result.folder / "embeddings.csv").open(newline="", encoding="utf-8") as file:
         return tuple(dict.fromkeys(row["class_name"] for row in csv.DictReader(file)))
 
 
-def choose_on(model: Model, classes: tuple[str, ...], far: float) -> None:
-    """Choose the threshold of "same or different" on unseen classes of the gallery, if they have pairs enough."""
-    found = labelled_sample(model.gallery.contents(), classes)
+def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_trained: bool) -> None:
+    """Choose the threshold of "same or different" on these classes of the gallery, if they have pairs enough."""
+    held = model.gallery.contents()
+    found, trained = labelled_sample(held, classes), model.trained_on
+    number = 0 if trained is None else len(trained.seen(held.entries).classes)
+    data = f"gallery{say_seen(number, keep_trained)}"
     if found is None or not set(found.names) <= set(classes):
         return
     for rate in (far, *LARGER_FARS):
         with suppress(UserError):  # too few pairs for this rate
-            model.chosen = choose_threshold(found.embedded, rate, classes=found.names, data="gallery", fingerprint="")[
-                0
-            ]
+            model.chosen = choose_threshold(found.embedded, rate, classes=found.names, data=data, fingerprint="")[0]
             return
 
 

@@ -12,6 +12,7 @@ from similis.run.model import Model
 from similis.run.model_folder import read_model_folder
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec
+from similis.run.trained_on import read_trained_on
 from similis.run.verification import read_threshold
 
 
@@ -33,19 +34,14 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
     machine, folder = Machine(device=device, workers=workers), Path(path)
     if holds_model(folder):
         embedder, spec, name, held = read_model_folder(folder, machine)
-        model = Model(embedder, spec, name=name, machine=machine, threshold=read_threshold(folder))
+        model = Model(embedder, spec, name=name, machine=machine)
         model.gallery.add(held.vectors, held.entries)
-        return model
-    result = finished(folder)
-    embedder = trained_model(result, machine)
-    return Model(
-        embedder,
-        result.spec.model,
-        name=result.address,
-        machine=machine,
-        folder=result.folder,
-        threshold=read_threshold(result.folder),
-    )
+    else:
+        result = finished(folder)
+        embedder, folder = trained_model(result, machine), result.folder
+        model = Model(embedder, result.spec.model, name=result.address, machine=machine, folder=folder)
+    model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
+    return model
 
 
 def pretrained(

@@ -24,6 +24,7 @@ from similis.run.machine import Machine
 from similis.run.model_card import model_card
 from similis.run.model_folder import embedding_hash, save_model_folder
 from similis.run.spec import ModelSpec
+from similis.run.trained_on import TrainedOn
 from similis.run.verification import Threshold, gallery_threshold
 from similis.values import Preprocessing, UserError
 
@@ -47,6 +48,7 @@ class Model:
         gallery: what :meth:`search` and :meth:`classify` look through.
         folder: of the run, where embeddings of data sets are kept; None for a model without one.
         chosen: the threshold of "same or different" with the classes it was chosen on; None before there is one.
+        trained_on: images and classes that trained it; None if that is not known.
 
     Example:
         >>> import numpy as np
@@ -67,13 +69,13 @@ class Model:
         name: str,
         machine: Machine,
         folder: Path | None = None,
-        threshold: Threshold | None = None,
     ) -> None:
         self.name = name
         self.embedder = embedder
         self.spec = spec
         self.folder = folder
-        self.chosen = threshold
+        self.chosen: Threshold | None = None
+        self.trained_on: TrainedOn | None = None
         self.gallery = Gallery(embedder.dim)
         self._encoder = Encoder(embedder, machine)
 
@@ -282,7 +284,7 @@ class Model:
         """
         return save_model_folder(
             Path(path), self.embedder, self.spec, self.name, self.gallery.contents(), threshold=self.chosen,
-            thumbnails=thumbnails, card=model_card(self) if card is None else card, onnx=onnx,
+            trained_on=self.trained_on, thumbnails=thumbnails, card=card or model_card(self), onnx=onnx,
         )  # fmt: skip
 
     def _encode_data(self, data: Manifest) -> Tensor:

@@ -54,11 +54,7 @@ def model_card(model: Model, *, record: str = NO_RECORD, licence: str = NOT_STAT
 def run_record(result: RunResult) -> str:
     """Data, protocol and results of a finished run, as it recorded them."""
     facts, spec = result.facts, result.spec
-    parts = [
-        (part, f"{facts['images'][part]:,}", f"{facts['classes'][part]:,}")
-        for part in ("train", "validation", "test")
-        if facts["images"].get(part)
-    ]
+    parts = [(part, *(f"{number:,}" for number in counts)) for part, counts in count_parts(result).items() if counts[0]]
     steps = [
         ("loss", spec.objective.loss),
         ("epochs", str(result.epochs)),
@@ -71,6 +67,21 @@ def run_record(result: RunResult) -> str:
     source = f"{plain(Path(spec.data.source).name)}, sha256 `{facts['data']}`."
     data = f"## Data\n\n{source}\n\n{table(('part', 'images', 'classes'), parts)}\n"
     return f"{data}\n## Protocol\n\n{table(('', ''), steps)}\n\n{results_section(result)}"
+
+
+def count_parts(result: RunResult) -> dict[str, tuple[int, int]]:
+    """Images and classes that the final model was trained on, that chose its length, and that tested it."""
+    counts = {
+        part: (result.facts["images"][part], result.facts["classes"][part]) for part in ("train", "validation", "test")
+    }
+    held_out = result.trained_on == "training classes without validation"
+    if not result.epochs:
+        return {"test": counts["test"]}
+    if held_out or not counts["validation"][0]:
+        return counts
+    both = [a + b for a, b in zip(counts["train"], counts["validation"], strict=True)]
+    chose = counts["validation"] if result.selected_on == "validation" else (0, 0)
+    return {"train": (both[0], both[1]), "validation, then trained on too": chose, "test": counts["test"]}
 
 
 def results_section(result: RunResult) -> str:

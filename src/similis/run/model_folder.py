@@ -16,7 +16,7 @@ from torch import Tensor
 from similis.model.embedder import Embedder
 from similis.model.precision import PRECISIONS, narrow, widen_all
 from similis.retrieval.gallery import Contents, Entry
-from similis.run.bundle import error_rates, write_rates, write_thumbnails
+from similis.run.bundle import Rate, error_rates, write_rates, write_thumbnails
 from similis.run.bundle_files import (
     ABOUT,
     CARD,
@@ -37,6 +37,7 @@ from similis.run.bundle_files import (
 from similis.run.finished import read_network
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
+from similis.run.trained_on import TrainedOn, write_trained_on
 from similis.run.verification import Threshold, write_threshold
 from similis.training.files import damage_error, replace_file
 from similis.training.folder import RunFolder
@@ -55,6 +56,7 @@ def save_model_folder(
     held: Contents,
     *,
     threshold: Threshold | None = None,
+    trained_on: TrainedOn | None = None,
     thumbnails: Mapping[str, bytes] | None = None,
     card: str = "",
     onnx: bytes | None = None,
@@ -71,6 +73,7 @@ def save_model_folder(
         name: of the model.
         held: its gallery.
         threshold: of "same or different".
+        trained_on: images and classes that trained it, on which no error rates are counted.
         thumbnails: small encoded images by id.
         card: the text of ``README.md``.
         onnx: the network as an ONNX file.
@@ -78,7 +81,12 @@ def save_model_folder(
     check_target(path)
     with stage_files(path) as staged:
         write_network(staged, embedder, spec, name)
-        write_gallery(staged, held, embedder.precision, threshold)
+        write_gallery(staged, held, embedder.precision)
+        if threshold is not None:
+            write_threshold(staged, threshold)
+        if trained_on is not None:
+            write_trained_on(staged, trained_on)
+        write_rates(staged, count_rates(held, threshold, trained_on))
         if thumbnails:
             write_thumbnails(staged, [thumbnails.get(entry.id, b"") for entry in held.entries])
         replace_file(staged / CARD, lambda beside: beside.write_text(card, encoding="utf-8"))
@@ -102,13 +110,18 @@ def write_network(path: Path, embedder: Embedder, spec: ModelSpec, name: str) ->
     RunFolder(path).write(ABOUT, about)
 
 
-def write_gallery(path: Path, held: Contents, precision: str, threshold: Threshold | None) -> None:
-    """Write the vectors with their entries, the threshold of "same or different", and error rates."""
+def count_rates(held: Contents, threshold: Threshold | None, trained_on: TrainedOn | None) -> list[Rate]:
+    """Error rates on the classes of the threshold, or else on those of the gallery that did not train the model."""
+    if threshold is not None or trained_on is None:
+        return error_rates(held, () if threshold is None else threshold.classes)
+    unseen = set(held.numbered.names) - trained_on.seen(held.entries).classes
+    return error_rates(held, sorted(unseen)) if unseen else []
+
+
+def write_gallery(path: Path, held: Contents, precision: str) -> None:
+    """Write the vectors with their entries."""
     save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
     RunFolder(path).write(ENTRIES, {"entries": list(held.entries)})
-    if threshold is not None:
-        write_threshold(path, threshold)
-    write_rates(path, error_rates(held, () if threshold is None else threshold.classes))
 
 
 def entries_hash(entries: Sequence[Entry]) -> str:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from similis.model.embedder import Embedder
 from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
 from similis.run.checks import check_run
@@ -31,6 +33,7 @@ from similis.run.result import RunResult, read_result
 from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage, choose_share, load_chosen, run_stage
+from similis.run.trained_on import trained_part, write_trained_on
 from similis.run.untouched import measure_untouched
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import previous_checkpoint
@@ -177,6 +180,8 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
     test = None
     if is_first(others):
         save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
+        seen = torch.cat([source.split.train, source.split.validation] if steps else [source.split.train[:0]])
+        write_trained_on(folder.path, trained_part(source.manifest.select(seen)))
         test = evaluate_test_split(parts, source, spec, folder)
     return RunResult(
         address=folder.address,

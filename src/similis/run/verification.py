@@ -18,11 +18,13 @@ from similis.data.splits import split_data
 from similis.figures.verification_plot import VerificationCurves
 from similis.retrieval.gallery import Contents
 from similis.retrieval.verification import Verification, verify
+from similis.run.answers import entries_of
 from similis.run.bundle_files import THRESHOLD
 from similis.run.encoding import Encoder
 from similis.run.finished import trained_model
 from similis.run.machine import Machine
 from similis.run.result import RunResult
+from similis.run.trained_on import check_left, read_trained_on, say_seen
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.values import DataError, Embedded, Pairs, UserError
@@ -105,7 +107,7 @@ def gallery_threshold(held: Contents, far: float) -> float:
 
 
 def verify_run(
-    result: RunResult, source: str, far: float, machine: Machine, *, keep: bool = True
+    result: RunResult, source: str, far: float, machine: Machine, *, keep: bool = True, keep_trained: bool = False
 ) -> tuple[Threshold, Verification]:
     """Verify the model of a finished run on a data set or a file of pairs, and keep the threshold in its folder.
 
@@ -119,8 +121,9 @@ def verify_run(
         far: false accept rate of the operating point.
         machine: device, workers, data root.
         keep: write ``threshold.json``.
+        keep_trained: use classes that trained the model, too; the threshold then says so.
     """
-    photos = open_photos(source, result, machine)
+    photos, number = leave_trained_out(open_photos(source, result, machine), result, keep_trained)
     manifest = photos.manifest
     vectors = Encoder(trained_model(result, machine), machine).encode(manifest, result.spec.evaluation.batch_size)
     groups = manifest.numbers("group") if manifest.has("group") else None
@@ -129,7 +132,7 @@ def verify_run(
         embedded,
         far,
         classes=manifest.class_names,
-        data=manifest.name,
+        data=f"{manifest.name}{say_seen(number, keep_trained)}",
         fingerprint=manifest.fingerprint(),
         pairs=photos.pairs,
         groups=groups,
@@ -158,6 +161,24 @@ def open_photos(source: str, result: RunResult, machine: Machine) -> Photos:
     parts = manifest.parts
     test = [row for row, part in enumerate(parts) if part == "test"]
     return Photos(manifest.select(test) if test else manifest)
+
+
+def leave_trained_out(photos: Photos, result: RunResult, keep: bool) -> tuple[Photos, int]:
+    """Photos without the classes that trained the run's model, or all of them, and the number of these classes."""
+    trained, manifest = read_trained_on(result.folder), photos.manifest
+    if trained is None:
+        return photos, 0
+    seen = trained.seen(entries_of(manifest))
+    if keep or not any(seen.images):
+        return photos, len(seen.classes)
+    unseen = ~torch.tensor(seen.images)
+    check_left(int(unseen.sum()), len(seen.classes), repr(manifest.name))
+    if photos.pairs is None:
+        return Photos(manifest.select(unseen.nonzero().flatten())), len(seen.classes)
+    p = photos.pairs
+    genuine, impostors = (unseen[a] & unseen[b] for a, b in ((p[0], p[1]), (p[2], p[3])))
+    check_left(int(genuine.sum()) and int(impostors.sum()), len(seen.classes), repr(manifest.name))
+    return Photos(manifest, Pairs(p[0][genuine], p[1][genuine], p[2][impostors], p[3][impostors])), len(seen.classes)
 
 
 def read_pairs(path: Path) -> list[tuple[str, str, bool]]:
