@@ -39,5 +39,17 @@ def labels(page):
     return page.locator("#items .name").all_inner_texts()
 
 
+def scores(page):
+    """As they stand on the tiles."""
+    return [float(text) for text in page.locator(".pick .number").all_inner_texts()]
+
+
+def mark_threshold(page):
+    """Switch the line between same and different on."""
+    if page.get_attribute("#tools", "open") is None:
+        page.click("#tools summary")
+    page.get_by_label("Show a line between same and different").check()
+
+
 def notice(page):
     return page.locator("#notice")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving.browser import CHROMIUM, DESKTOP, KEY, PHONE, visiting
 from tests.serving.drawn_photos import EACH, beside
-from tests.serving.page_actions import answered, expect, jpeg, labels, notice, photo, upload
+from tests.serving.page_actions import answered, expect, jpeg, labels, mark_threshold, notice, photo, scores, upload
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 WITH_KEY = f"/#key={KEY.replace(' ', '%20')}"
@@ -65,6 +65,26 @@ def test_a_search_by_keyboard_alone(browser, page_address):
         expect(page.locator(".pick").nth(columns)).to_be_focused()  # where it was left
 
 
+def test_the_arrows_cross_the_line_of_the_threshold(browser, page_address):
+    with visiting(browser, page_address) as page:
+        upload(page, photo("tomato"))
+        mark_threshold(page)
+        above = sum(each >= float(page.input_value("#slider")) for each in scores(page))
+        columns = page.locator("#items").evaluate("e => getComputedStyle(e).gridTemplateColumns.split(' ').length")
+        assert above % columns  # the line ends a row early
+        lone, picks = above - above % columns, page.locator(".pick")
+        picks.nth(lone).focus()
+        for key, at in (("Down", above), ("Up", lone), ("Up", lone - columns), ("End", 11), ("Down", 11)):
+            page.keyboard.press(key if key == "End" else f"Arrow{key}")
+            expect(picks.nth(at)).to_be_focused()
+        picks.nth(above + columns - 1).focus()  # nothing stands right above it
+        page.keyboard.press("ArrowUp")
+        expect(picks.nth(above - 1)).to_be_focused()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator("#why")).to_be_visible()
+
+
 def test_a_part_is_searched_by_keyboard(browser, page_address):
     with visiting(browser, page_address) as page:
         upload(page, jpeg(beside("tomato", "oat milk")))
@@ -115,8 +135,10 @@ def test_axe_finds_nothing(browser, page_address, scheme, device):
         for part in ("#tools", "#editing"):
             if page.get_attribute(part, "open") is None:
                 page.click(f"{part} summary")
-        assert page.locator("#items .below").count() > 0
         assert violations(page) == [], "what was found"
+        mark_threshold(page)
+        expect(page.locator(".divider")).to_be_visible()
+        assert violations(page) == [], "the threshold"
         page.click("#part")
         assert violations(page) == [], "a part"
         page.keyboard.press("Escape")
@@ -138,6 +160,8 @@ def test_targets_are_large_and_nothing_scrolls_sideways(browser, page_address, d
             assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
             if number == 0:
                 upload(page, photo("tomato"))
+                mark_threshold(page)
+                expect(page.locator("#slider")).to_be_visible()
 
 
 def test_the_camera_is_offered_on_phones(browser, page_address):

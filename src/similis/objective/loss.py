@@ -28,7 +28,7 @@ from similis.objective.mining import (
     resolve_miner,
 )
 from similis.objective.terms.gradients import full_precision, scale_gradient
-from similis.objective.terms.labels import find_class_rows, spoil_strangers
+from similis.objective.terms.labels import find_class_rows, spoil_strangers, warns_of_lonely
 from similis.objective.terms.references import References, batch_references
 from similis.registry import Family, LossEntry, losses, unknown
 from similis.sphere import widen
@@ -74,6 +74,7 @@ class Loss(nn.Module):
         self.register_buffer("draws", None if miner is None else torch.zeros((), dtype=torch.int64))
         self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
         self.mined: Counts | None = None
+        self.lonely = False  # whether it has warned of a batch without positives
         self.classes: Partition | None = None  # how the class vectors are divided over processes (see ``sharding``)
 
     def forward(
@@ -151,6 +152,8 @@ class Loss(nn.Module):
             raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")
         if torch.compiler.is_compiling():
             value = spoil_strangers(value, labels, learned)
+        elif references is None and current_context().communicator is None:
+            self.lonely = self.lonely or warns_of_lonely(self.entry, value, labels)
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
 

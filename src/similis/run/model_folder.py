@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from similis.model.embedder import Embedder
 from similis.model.precision import PRECISIONS, narrow, widen_all
@@ -45,6 +48,7 @@ from similis.training.tensors import read_tensors, save_model, save_tensors
 from similis.values import DataError, Preprocessing, UserError
 
 MOST_PIXELS = 4096  # of a side of what a network sees
+SPARE = 2**23  # numbers that a network may have beyond twice those of its file: parts that it drops again
 ARCHITECTURE = ("backbone", "pooling", "dim", "layer_norm", "options")  # what else decides an embedding of a network
 
 
@@ -139,7 +143,8 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     spec, look = check_network(path, about)
     contents, normalise = f"{version}/{about['name']}", about["normalise"]
     try:
-        embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)
+        with limit_parameters(path / WEIGHTS):
+            embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)
     except UserError as error:  # of an unknown network or option
         raise damage_error(path / ABOUT, error) from error
     embedder.precision = about.get("precision", PRECISIONS[0])
@@ -147,6 +152,25 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
     entries = parse_entries(path, read_json(path / ENTRIES).get("entries"), count)
     vectors = read_vectors(path, entries)
     return embedder, spec, about["name"], Contents(vectors, entries, 0)
+
+
+@contextmanager
+def limit_parameters(weights: Path) -> Iterator[None]:
+    """Raise when a network that is built inside outgrows its file of weights, before memory is spent on it."""
+    held = sum(math.prod(shape) for _, shape in read_shapes(weights).values())
+    most, made, here = 2 * held + SPARE, [0], get_ident()
+
+    def count(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None and get_ident() == here:
+            made[0] += parameter.numel()
+            if made[0] > most:
+                raise damage_error(weights, f"{ABOUT} describes a larger network than its {held:,} numbers fill")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapping[str, Any] | None]:

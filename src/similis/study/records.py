@@ -6,7 +6,6 @@ While a tournament runs, each record is a JSON file of its own; ``pack`` puts th
 from __future__ import annotations
 
 import json
-import resource
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -100,8 +99,13 @@ class Meter(Silence):
 
     def cost(self) -> dict[str, float]:
         """Seconds of training steps, and the peak memory of this process so far."""
+        found = {"seconds": round(self.seconds, 3)}
+        try:
+            import resource
+        except ImportError:  # Windows does not tell
+            return found
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return {"seconds": round(self.seconds, 3), "memory_mb": round(peak, 1)}
+        return found | {"memory_mb": round(peak, 1)}
 
 
 def result_record(result: RunResult, spec: RunSpec) -> Record:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks: whoever starts two writers there must not
+    fcntl = None  # type: ignore[assignment]
 
 from similis.values import UserError
 
@@ -18,7 +22,8 @@ def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
     held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            if fcntl is not None:
+                fcntl.flock(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError:
             raise UserError(str(busy)) from None
         yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+
 from torch import Tensor, nn
 
 from similis.model.backbone import Backbone, Setting, load_into, register_backbone, resolve_image_size
@@ -33,7 +35,7 @@ class SmallConv(Backbone):
 def stage(ins: int, outs: int, stride: int, norm: str, depth: int) -> nn.Sequential:
     """Convolutions, the first with the stride; no bias, which the norm behind would take out again."""
     layers: list[nn.Module] = []
-    for channels, step in [(ins, stride)] + [(outs, 1)] * (depth - 1):
+    for channels, step in chain([(ins, stride)], repeat((outs, 1), depth - 1)):
         layers.append(nn.Conv2d(channels, outs, 3, stride=step, padding=1, bias=False))
         layers.append(nn.BatchNorm2d(outs) if norm == "batch" else nn.GroupNorm(GROUPS, outs))
         layers.append(nn.ReLU(inplace=True))

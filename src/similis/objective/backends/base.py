@@ -236,7 +236,12 @@ class Comparison:
     def _at_many(self, index: Tensor, anchors: Tensor | None) -> Similarities:
         """Likeness of more pairs than there are vectors."""
         rows, columns, row = self.rows, self._all_columns(), row_of_each(index, anchors)
-        norms = None if self.on_sphere else squares(rows)[row] + squares(columns)[index]
+        norms = None
+        if not self.on_sphere and torch.compiler.is_compiling() and anchors is None:
+            # a plain index adds its gradients by atomics, on which Inductor fails with two threads or more
+            norms = squares(rows)[:, None] + squares(columns).expand(len(index), -1).take_along_dim(index, 1)
+        elif not self.on_sphere:
+            norms = squares(rows)[row] + squares(columns)[index]
         return Similarities(pair_products(rows, columns, row.flatten(), index.flatten()).view_as(index), norms)
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -15,7 +16,7 @@ from similis.objective.host_copies import known_on_host, on_host
 from similis.objective.terms.labels import check_labels, check_rows
 from similis.objective.terms.references import Block, References, batch_references
 from similis.sphere import unit, widen
-from similis.values import UserError
+from similis.values import DivergedError, UserError
 
 RING_DENSE = (
     "a miner, and dense(), need a matrix of the rows of all ranks; use distributed(communicator) without ring=True"
@@ -32,6 +33,8 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
         sphere: whether everything is put on the unit sphere first.
     """
     checked = check_labels(labels, len(embeddings))
+    if not sphere:
+        check_lengths(embeddings)
     refs = batch_references(embeddings, checked) if references is None else references
     p = build_comparison(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
     return replace(p, communicator=current_context().communicator)
@@ -176,6 +179,23 @@ def build_comparison(
     roomy = vectors.is_cpu or context.tiling != "auto"  # the host chose by size already; who asks for dense gets it
     in_tiles = None if roomy else replace_by_tiles
     return Comparison(rows, row_labels, blocks, sphere, context=context, in_tiles=in_tiles)
+
+
+def check_lengths(vectors: Tensor) -> None:
+    """Raise where products of rows (r, D) would overflow; on a device, which is not waited for, they become NaN."""
+    if torch.compiler.is_compiling() or not vectors.is_cpu or not vectors.numel():
+        return
+    kind = torch.finfo(widen(vectors[:0]).dtype)
+    most = math.sqrt(kind.max / 8 / vectors.shape[1])
+    try:
+        largest = float(vectors.detach().abs().amax())
+    except RuntimeError:  # torch.vmap knows no values
+        return
+    if most < largest < math.inf:
+        raise DivergedError(
+            f"a coordinate of the embeddings is {largest:.1e}, and their products in {kind.dtype} need {most:.0e} or "
+            "less; lower the learning rate, or put the embeddings on the unit sphere (sphere=True)"
+        )
 
 
 def match_precision(proxies: Tensor, embeddings: Tensor) -> Tensor:

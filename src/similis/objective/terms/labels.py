@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
@@ -11,9 +12,12 @@ from torch import Tensor
 
 from similis.labels import number_classes
 from similis.objective.host_copies import known_on_host, on_host
+from similis.objective.terms.reductions import is_false
+from similis.registry import LossEntry
 from similis.values import UserError, send
 
 Check = Callable[..., Tensor]
+logger = logging.getLogger(__name__)
 
 
 def check_when_called(schema: str, on_device: Check) -> Callable[[Check], Check]:
@@ -161,3 +165,17 @@ def check_range(labels: Tensor, classes: int) -> Tensor:
             "pass class_ids= (the training ids) when the loss is built"
         )
     return labels
+
+
+def warns_of_lonely(entry: LossEntry, value: Tensor, labels: Tensor) -> bool:
+    """Warn if a loss of pairs is 0 because no two samples are of one class; whether it did. No device is waited for."""
+    if entry.learns or labels.ndim != 1 or not (labels.is_cpu and value.is_cpu) or len(labels) < 2:
+        return False
+    if not is_false(value != 0) or len(torch.unique(labels)) < len(labels):
+        return False
+    logger.warning(
+        "every sample of a batch of %d has a class of its own, so %s is 0 and nothing is learned; draw batches of "
+        "several samples of each class: training.sampler=balanced in a run, a class-balanced sampler in your loop",
+        len(labels), entry.name,
+    )  # fmt: skip
+    return True

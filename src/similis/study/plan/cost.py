@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from similis.data.manifest import Manifest
 from similis.run.checks import check_run
 from similis.run.cost import ImageSeconds, format_duration, time_images
 from similis.run.machine import Machine
-from similis.run.parts import Source, divide_data, open_manifest, open_source
+from similis.run.parts import Source, divide_data, open_manifest
 from similis.run.spec import RunSpec
 from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
@@ -61,37 +62,52 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         (12, 4, 4, 120)
     """
     machine = Machine(data_root=data_root)
-    check_runs(plan, machine)
+    opened = check_runs(plan, machine)
     contestants = participants(plan)
     searches = 1 if plan.search.shared else plan.repetitions
     searched = sum(not each.fixed for each in contestants)
     trials = searches * searched * plan.search.trials * len(plan.folds)
     first = trial_spec(plan, contestants[0], {}, 0)
-    source = open_source(first, machine)
-    split, timed = source.split, time_one_thread(first, machine, source)
-    counts = {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
-    choosing = counts["validation"] or counts["test"]
-    finals = [final_spec(plan, job, {}) for job in final_jobs(plan)]
+    source = divide_data(opened[plan.arenas[0].name], first)
+    timed, counts = time_one_thread(first, machine, source), count_images(source)
+    choosing = choosing_images(counts)
+    finals = [(final_spec(plan, job, {}), job.arena) for job in final_jobs(plan)]
+    own = [(spec, count_images(divide_data(opened[arena], spec))) for spec, arena in finals]
     mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants if not each.fixed)
-    evaluated = [s.training.epochs * choosing + counts["test"] + mined_images(s, counts) for s in finals]
+    evaluated = [s.training.epochs * choosing_images(c) + c["test"] + mined_images(s, c) for s, c in own]
     return PlanCost(
         trials=trials,
         finals=len(finals),
         openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
         search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
-        final_samples=sum(training_samples(s, counts, s.training.epochs, s.training.epochs) for s in finals),
+        final_samples=sum(training_samples(s, c, s.training.epochs, s.training.epochs) for s, c in own),
         evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // max(searched, 1) * mining,
         image_seconds=timed.step + timed.reload,
         embed_seconds=timed.embed + timed.reload,
     )
 
 
-def check_runs(plan: Plan, machine: Machine) -> None:
-    """Refuse a plan of which a contestant's runs would be refused, before a folder is made for it."""
-    specs = [trial_spec(plan, each, {}, 0) for each in participants(plan)]
-    manifest = open_manifest(specs[0], machine)  # contestants have the same data, each with its own validation classes
-    for spec in specs:
-        check_run(spec, divide_data(manifest, spec))
+def check_runs(plan: Plan, machine: Machine) -> dict[str, Manifest]:
+    """The data of every arena; a plan of which a run would be refused is refused before a folder is made for it."""
+    searched = [trial_spec(plan, each, {}, 0) for each in participants(plan)]
+    specs = [(plan.arenas[0].name, spec) for spec in searched]
+    specs += [(job.arena, final_spec(plan, job, {})) for job in final_jobs(plan) if not (job.repetition or job.run)]
+    opened: dict[str, Manifest] = {}
+    for arena, spec in specs:  # of one arena contestants have the same data, each with its own validation classes
+        if arena not in opened:
+            opened[arena] = open_manifest(spec, machine)
+        check_run(spec, divide_data(opened[arena], spec))
+    return opened
+
+
+def count_images(source: Source) -> dict[str, int]:
+    """Images of each part of a split."""
+    return {part: len(getattr(source.split, part)) for part in ("train", "validation", "test")}
+
+
+def choosing_images(counts: Mapping[str, int]) -> int:
+    """Images that choose the epoch: those that validate, or else those that test."""
+    return counts["validation"] or counts["test"]
 
 
 def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:

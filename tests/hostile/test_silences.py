@@ -1,0 +1,101 @@
+"""What was once silent or fatal: batches without positives, forged networks, missing arenas, other systems."""
+
+import json
+import logging
+import resource
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import similis
+from similis.run.bundle_files import WEIGHTS, write_checksums
+from similis.run.machine import Machine
+from similis.study.plan.cost import check_runs, plan_cost
+from similis.study.plan.plan_file import parse_plan
+from similis.values import DataError
+from tests.data.pictures import picture
+
+
+@pytest.mark.parametrize("name", ["triplet", "multi_similarity", "supcon", "circle", "npair", "nca"])
+def test_a_batch_without_positives_warns_once_and_names_the_sampler(name, caplog):
+    loss, x = similis.loss(name, **({"l2": 0.0} if name == "npair" else {})), torch.randn(6, 8)
+    with caplog.at_level(logging.WARNING):
+        loss(x, torch.tensor([0, 0, 1, 1, 2, 2]))
+        assert not caplog.records
+        values = [float(loss(x, torch.arange(6)).detach()) for _ in range(3)]
+    assert values == [0.0] * 3
+    (record,) = caplog.records
+    assert "training.sampler=balanced" in record.getMessage()
+    assert name in record.getMessage()
+
+
+def test_a_forged_network_is_refused_before_memory_is_spent_on_it(tmp_path):
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.add([picture(1), picture(2)], labels=["a", "b"])
+    for name, options in (
+        ("deep", {"depth": 3000}),
+        ("deeper", {"depth": 10**10}),
+        ("wide", {"width": "wide", "depth": 40}),
+    ):
+        folder = model.save(tmp_path / name)
+        about = json.loads((folder / "model.json").read_text())
+        about["network"]["options"] = options
+        (folder / "model.json").write_text(json.dumps(about))
+        write_checksums(folder)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(DataError, match=f"{WEIGHTS}.*a larger network than its"):
+            similis.load(folder, device="cpu")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # 256 MB, in kB
+
+
+def arenas(*sources):
+    return parse_plan({
+        "name": "three", "sampler": "own", "contestants": ["triplet", "proxy_anchor"], "repetitions": 2,
+        "terms": {
+            "data": {"source": "synthetic?classes=8&images=6&size=16"},
+            "model": {"backbone": "small_conv", "weights": None, "dim": 8}, "training": {"epochs": 2, "batch_size": 10},
+        },
+        "search": {"trials": 3, "epochs": 1, "startup": 1},
+        "arenas": [{"name": f"a{n}", "data": {"source": source}} for n, source in enumerate(sources)],
+    })  # fmt: skip
+
+
+def test_a_plan_counts_the_images_of_every_arena():
+    small, large = "synthetic?classes=8&images=6&size=16", "synthetic?classes=32&images=12&size=16"
+    alone = [plan_cost(arenas(each)) for each in (small, large)]
+    both = plan_cost(arenas(small, large))
+    assert both.final_samples == sum(each.final_samples for each in alone)
+    assert both.search_samples == alone[0].search_samples  # the search is in the first
+
+
+def test_a_plan_opens_the_data_of_every_arena_before_anything_runs(tmp_path):
+    plan = arenas(
+        "synthetic?classes=8&images=6&size=16", "synthetic?classes=9&images=6&size=16", str(tmp_path / "gone/")
+    )
+    with pytest.raises(similis.SimilisError, match="gone"):
+        check_runs(plan, Machine())
+    with pytest.raises(similis.SimilisError, match="gone"):
+        similis.tournament(plan, tmp_path / "study")
+
+
+def test_the_package_is_imported_where_there_are_no_locks_of_unix(tmp_path):
+    code = """
+import sys
+for name in ("fcntl", "resource"):
+    sys.modules[name] = None
+import pkgutil, importlib, similis
+for module in pkgutil.walk_packages(similis.__path__, "similis."):
+    importlib.import_module(module.name)
+from pathlib import Path
+from similis.training.file_lock import hold_lock
+with hold_lock(Path(sys.argv[1]) / "lock"):
+    pass
+from similis.study.records import Meter
+print(Meter().cost())
+"""
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "seconds" in done.stdout
