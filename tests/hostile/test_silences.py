@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import re
 import resource
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from similis.run.machine import Machine
 from similis.study.plan.cost import check_runs, plan_cost
 from similis.study.plan.plan_file import parse_plan
 from similis.values import DataError
-from tests.data.pictures import picture
+from tests.data.pictures import picture, write
 
 
 @pytest.mark.parametrize("name", ["triplet", "multi_similarity", "supcon", "circle", "npair", "nca"])
@@ -99,3 +101,48 @@ print(Meter().cost())
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "seconds" in done.stdout
+
+
+def words_of(command: str, **environment) -> subprocess.CompletedProcess:
+    """A command in a process of its own."""
+    words = [sys.executable, "-c", "from similis.cli import main; main()", *command.split()]
+    return subprocess.run(words, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_weights_that_cannot_be_had_are_missed_before_a_photo_is_read(tmp_path):
+    write(tmp_path / "photos", {f"{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(4)})
+    nobody = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path / "hub")}
+    done = words_of(f"train {tmp_path / 'photos'} --runs {tmp_path / 'runs'}", **nobody)
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()  # one sentence, and no lines of a client that tries again
+    assert "127.0.0.1 cannot be reached" in line
+    assert "--weights PATH" in line
+    assert "device" not in done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+def test_every_phase_of_a_training_says_that_it_begins(tmp_path):
+    small = "--backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --batch 20 --device cpu --no-pictures"
+    done = words_of(f"train synthetic?classes=16&images=6&size=16 {small} --runs {tmp_path}")
+    assert done.returncode == 0, done.stderr
+    begun = ("reading ", "device ", "planning ", "training: ", "training on all ", "evaluating on ", "evaluating the ")
+    lines = done.stdout.splitlines()
+    places = [next(place for place, line in enumerate(lines) if line.startswith(words)) for words in begun]
+    assert places == sorted(places)
+
+
+def test_the_memory_of_a_plan_is_that_of_its_run(tmp_path):
+    small = "--backbone small_conv --set model.options.width=wide --weights none --size 128 --dim 8 --epochs 1"
+    code = f"""
+import resource
+from similis.cli import main
+try:
+    main("train synthetic?classes=12&images=12&size=128 {small} --batch 48 --device cpu --runs {tmp_path}".split())
+except SystemExit:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    planned, cache = map(float, re.search(r"memory +about ([\d.]+) GB, and up to ([\d.]+) GB", done.stdout).groups())
+    peak = float(done.stdout.splitlines()[-1])
+    assert planned > 1.0  # a network that needs more than PyTorch itself
+    assert 0.7 * planned < peak < 1.25 * (planned + cache), (planned, cache, peak)

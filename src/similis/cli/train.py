@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,11 +140,14 @@ def prepare(
     from similis.run.parts import open_source
     from similis.run.run import find_result
 
+    say = partial(console().print, markup=False, soft_wrap=True)
+    say(f"reading     {source}")  # hashing many photos takes a while
     spec = asked_spec(source, keys, machine, fit_defaults)
     data = open_source(spec, machine)
     machine = fit_machine(machine, spec, len(data.manifest), loaders=loaders, cache_gb=cache_gb)
-    console().print(f"device      {describe_device(machine.chosen)}", markup=False)
+    say(f"device      {describe_device(machine.chosen)}")
     if find_result(spec, machine, data) is None:
+        say("planning    a trial step on a few images")
         show_plan(spec, machine, data)
     return spec, machine
 

@@ -87,6 +87,10 @@ class Display:
         if self._bar is None:
             self.screen.print(f"epoch {epoch}: R@1 {100 * value:.2f} %, best {100 * best:.2f} %", markup=False)
 
+    def on_phase(self, words: str) -> None:
+        """A line at once, for what has no bar."""
+        self.screen.print(words, markup=False)
+
     def on_line(self, line: str) -> None:
         """A warning or log line of any process, above the line that moves."""
         self.screen.print(line, markup=False)

@@ -8,13 +8,15 @@ from typing import Any
 
 import yaml
 
+from similis.data.catalogue import known
 from similis.data.samplers.mined import GROUP
+from similis.model.backbone import PRETRAINED, ZOO, backbones
 from similis.objective.loss_options import check_settings
 from similis.registry import losses, unknown
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
 from similis.run.parts import open_source, resolve_sampler
-from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
+from similis.run.spec import ModelSpec, ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
@@ -66,7 +68,17 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit 
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)
     spec = parse_spec(values)
+    if fit is not None and (Path(source).exists() or source.partition("?")[0] in known):
+        check_weights(spec.model)  # before many photos are read
     return (fit or fit_batch)(spec, keys, machine) if spec.training.epochs else spec
+
+
+def check_weights(model: ModelSpec) -> None:
+    """Raise where published weights of a network of timm's cannot be had."""
+    if model.weights == PRETRAINED and model.backbone not in backbones:
+        from similis.model.backbones.timm_zoo import check_published
+
+        check_published(model.backbone.removeprefix(f"{ZOO}:"))
 
 
 def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,21 @@ def describe_device(device: torch.device) -> str:
 def count_cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Most bytes that this process has held so far, on a card or in the host's memory; None where nobody tells."""
+    import torch
+
+    if device.type != CPU:
+        module = torch.get_device_module(device.type)
+        return int(module.max_memory_allocated(device)) if hasattr(module, "max_memory_allocated") else None
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # of what getrusage counts
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def total_memory(device: torch.device) -> int:

@@ -14,6 +14,7 @@ from similis.data.examples import ImageData
 from similis.data.loader import Loader
 from similis.data.splits import Split
 from similis.data.transforms import policy_of
+from similis.engine.device import peak_memory
 from similis.model.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.parts import Source, build_loader, build_model
@@ -23,6 +24,7 @@ from similis.run.untouched import pixels_of, untouched_networks
 from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
+STATES = 6  # copies of the weights that a run holds beyond those of the trial: AdamW twice, start and chosen ones
 TRIAL = 20  # images of a trial on the processor, where a larger batch is no quicker
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ class ImageSeconds(NamedTuple):
         embed: of the forward pass.
         untouched: of the forward passes of all untouched networks.
         untouched_loads: times that it is read for them.
+        memory: bytes of the process that trains with ``images`` at once, by the peak of the trial; 0 if not known.
+        images: of the trial.
     """
 
     load: float
@@ -45,6 +49,8 @@ class ImageSeconds(NamedTuple):
     embed: float
     untouched: float = 0.0
     untouched_loads: int = 0
+    memory: float = 0.0
+    images: int = 0
 
 
 def activation_bytes(model: Embedder) -> int:
@@ -89,6 +95,7 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
     again = measure(load, machine.chosen)[0]
     measure(step, machine.chosen)  # the first is slower
     stepped, embedded = measure(step, machine.chosen)[0], time_embedding(model, images)
+    peak, weights = peak_memory(machine.chosen), int(sum(each.nbytes for each in model.state_dict().values()))
     networks = untouched_networks(spec, machine) if spec.evaluation.untouched and len(source.split.test) else []
     untouched = sum(time_embedding(each, interpolate(images, pixels_of(each))) for each in networks)
     return ImageSeconds(
@@ -98,6 +105,8 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
         embed=embedded / count,
         untouched=untouched / count,
         untouched_loads=len(networks),
+        memory=0.0 if peak is None else peak + STATES * weights,
+        images=count,
     )
 
 

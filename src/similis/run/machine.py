@@ -64,6 +64,9 @@ class Watch(Protocol):
     def on_validation(self, epoch: int, value: float, best: float) -> None:
         """An epoch was validated."""
 
+    def on_phase(self, words: str) -> None:
+        """Something else begins that takes a while."""
+
     def on_end(self, result: Mapping[str, Any]) -> None:
         """The run is over."""
 
@@ -78,6 +81,9 @@ class Silence:
         """Say nothing."""
 
     def on_validation(self, epoch: int, value: float, best: float) -> None:
+        """Say nothing."""
+
+    def on_phase(self, words: str) -> None:
         """Say nothing."""
 
     def on_end(self, result: Mapping[str, Any]) -> None:

@@ -39,6 +39,10 @@ class RemoteWatch:
         """Tell it."""
         self._add("on_validation", epoch, value, best, now=True)
 
+    def on_phase(self, words: str) -> None:
+        """Tell it."""
+        self._add("on_phase", words, now=True)
+
     def on_end(self, result: Mapping[str, Any]) -> None:
         """Tell it."""
         self._add("on_end", dict(result), now=True)

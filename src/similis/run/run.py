@@ -182,7 +182,11 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
         seen = torch.cat([source.split.train, source.split.validation] if steps else [source.split.train[:0]])
         write_trained_on(folder.path, trained_part(source.manifest.select(seen)))
+        if spec.evaluation.test and len(source.split.test):
+            watch.on_phase(f"evaluating on {len(source.split.test):,} test images")
         test = evaluate_test_split(parts, source, spec, folder)
+        if test is not None and spec.evaluation.untouched:
+            watch.on_phase("evaluating the network before training on the same images")
     return RunResult(
         address=folder.address,
         folder=folder.path,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +21,8 @@ from similis.values import DataError, Preprocessing, UserError, import_extra
 
 TOKENS = ("patches", "class")
 INTERPOLATIONS = ("bilinear", "bicubic")
+HUB_FILES = ("model.safetensors", "open_clip_model.safetensors", "pytorch_model.bin")
+PATIENCE = 5.0  # seconds for an answer of the Hub; its client alone would try again for minutes
 # What a safetensors file may say about its input in its metadata: RGB, (x*255-127)/128
 STATED_INPUT = re.compile(r"RGB, \(x\*255-([0-9.]+)\)/([0-9.]+)")
 
@@ -127,6 +132,8 @@ def create_network(setting: Setting, drop_path: float) -> Any:
     if setting.image_size and published is not None and published.fixed_input_size:
         arguments["img_size"] = setting.image_size
     pretrained = setting.weights == PRETRAINED
+    if pretrained:
+        check_published(setting.name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (), generator=setting.generator)))
         try:
@@ -136,11 +143,41 @@ def create_network(setting: Setting, drop_path: float) -> Any:
         except (OSError, RuntimeError) as error:
             if not pretrained:
                 raise
-            raise DataError(
-                f"timm could not give the weights of {setting.name} ({error}); "
-                "fetch them elsewhere and give the file: weights=PATH (--weights PATH), "
-                "or start without: weights=None (--weights none)"
-            ) from error
+            raise missing_weights(setting.name, error) from error
+
+
+def check_published(name: str) -> None:
+    """Raise at once where published weights are neither in the cache of the Hub nor within reach."""
+    try:
+        published = import_extra("timm").get_pretrained_cfg(name)
+    except RuntimeError:  # an unknown name, of which building the network tells more
+        return
+    hub = getattr(published, "hf_hub_id", None)
+    if not hub:
+        return
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if any(isinstance(try_to_load_from_cache(hub, file), str) for file in HUB_FILES):
+        return
+    if constants.HF_HUB_OFFLINE:
+        raise missing_weights(name, "they are not in the cache, and HF_HUB_OFFLINE is set")
+    address = urlsplit(constants.ENDPOINT)
+    if getproxies().get(address.scheme):
+        return  # reached another way, which only a download tries
+    try:
+        port = address.port or (443 if address.scheme == "https" else 80)
+        socket.create_connection((address.hostname or "", port), timeout=PATIENCE).close()
+    except OSError as error:
+        why = f"they are not in the cache, and {address.hostname} cannot be reached: {error.strerror or error}"
+        raise missing_weights(name, why) from error
+
+
+def missing_weights(name: str, why: object) -> DataError:
+    """The error about published weights that cannot be had."""
+    return DataError(
+        f"timm could not give the weights of {name} ({why}); fetch them elsewhere and give the file: weights=PATH "
+        "(--weights PATH), or start without: weights=None (--weights none)"
+    )
 
 
 def arch_of(name: str) -> str:
