@@ -117,7 +117,7 @@ def test_weights_that_cannot_be_had_are_missed_before_a_photo_is_read(tmp_path):
     (line,) = done.stderr.strip().splitlines()  # one sentence, and no lines of a client that tries again
     assert "127.0.0.1 cannot be reached" in line
     assert "--weights PATH" in line
-    assert "device" not in done.stdout
+    assert "planning" not in done.stdout
     assert not (tmp_path / "runs").exists()
 
 
@@ -125,24 +125,24 @@ def test_every_phase_of_a_training_says_that_it_begins(tmp_path):
     small = "--backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --batch 20 --device cpu --no-pictures"
     done = words_of(f"train synthetic?classes=16&images=6&size=16 {small} --runs {tmp_path}")
     assert done.returncode == 0, done.stderr
-    begun = ("reading ", "device ", "planning ", "training: ", "training on all ", "evaluating on ", "evaluating the ")
+    begun = ("device ", "reading ", "planning ", "training: ", "training on all ", "evaluating on ", "evaluating the ")
     lines = done.stdout.splitlines()
     places = [next(place for place, line in enumerate(lines) if line.startswith(words)) for words in begun]
     assert places == sorted(places)
 
 
 def test_the_memory_of_a_plan_is_that_of_its_run(tmp_path):
-    small = "--backbone small_conv --set model.options.width=wide --weights none --size 128 --dim 8 --epochs 1"
+    small = "--backbone small_conv --set model.options.width=wide --weights none --size 80 --dim 8 --epochs 1"
     code = f"""
 import resource
 from similis.cli import main
 try:
-    main("train synthetic?classes=12&images=12&size=128 {small} --batch 48 --device cpu --runs {tmp_path}".split())
+    main("train synthetic?classes=12&images=12&size=64 {small} --batch 48 --device cpu --runs {tmp_path}".split())
 except SystemExit:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     planned, cache = map(float, re.search(r"memory +about ([\d.]+) GB, and up to ([\d.]+) GB", done.stdout).groups())
     peak = float(done.stdout.splitlines()[-1])
-    assert planned > 1.0  # a network that needs more than PyTorch itself
+    assert planned > 0.9  # more than PyTorch itself takes
     assert 0.7 * planned < peak < 1.25 * (planned + cache), (planned, cache, peak)

@@ -141,11 +141,11 @@ def prepare(
     from similis.run.run import find_result
 
     say = partial(console().print, markup=False, soft_wrap=True)
+    say(f"device      {describe_device(machine.chosen)}")
     say(f"reading     {source}")  # hashing many photos takes a while
     spec = asked_spec(source, keys, machine, fit_defaults)
     data = open_source(spec, machine)
     machine = fit_machine(machine, spec, len(data.manifest), loaders=loaders, cache_gb=cache_gb)
-    say(f"device      {describe_device(machine.chosen)}")
     if find_result(spec, machine, data) is None:
         say("planning    a trial step on a few images")
         show_plan(spec, machine, data)

@@ -8,7 +8,7 @@ from similis.cli.screen import console
 from similis.cli.train_defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, network_cost, step_memory
 from similis.engine.device import GIB, count_cores, total_memory
 from similis.run.checks import check_run
-from similis.run.cost import ImageSeconds, estimate_seconds, format_duration, time_images
+from similis.run.cost import estimate_seconds, format_duration, time_images
 from similis.run.machine import Machine
 from similis.run.parts import Source
 from similis.run.protocol import training_steps
@@ -41,7 +41,7 @@ def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[st
     if not learns_from_images(spec) or not t.epochs:
         return lines
     pixels, timed = network_cost(spec)[0], time_images(spec, machine, source)
-    memory = planned_memory(spec, timed) / GIB
+    memory = (timed.memory or step_memory(spec, t.batch_size)) / GIB
     where = "" if machine.chosen.type == "cpu" else f" on {machine.chosen}"
     there = f"{count_cores()} cores, {total_memory(machine.chosen)} GB of memory{where}"
     seconds = estimate_seconds(spec, source.split, timed, loaders=machine.workers)
@@ -51,12 +51,6 @@ def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[st
         ("memory", f"about {memory:.1f} GB, and up to {machine.cache_bytes / GIB:.1f} GB for decoded images"),
         ("time", describe_time(seconds)),
     ]
-
-
-def planned_memory(spec: RunSpec, timed: ImageSeconds) -> float:
-    """Bytes of a process that trains: the peak of the trial, and what more images of a batch keep for their step."""
-    whole = step_memory(spec, spec.training.batch_size)
-    return timed.memory + max(0.0, whole - step_memory(spec, timed.images)) if timed.memory else whole
 
 
 def describe_split(spec: RunSpec, source: Source) -> str:

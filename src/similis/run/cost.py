@@ -39,8 +39,7 @@ class ImageSeconds(NamedTuple):
         embed: of the forward pass.
         untouched: of the forward passes of all untouched networks.
         untouched_loads: times that it is read for them.
-        memory: bytes of the process that trains with ``images`` at once, by the peak of the trial; 0 if not known.
-        images: of the trial.
+        memory: bytes of the process that trains, by the peak of a whole step; 0 if not known.
     """
 
     load: float
@@ -50,7 +49,6 @@ class ImageSeconds(NamedTuple):
     untouched: float = 0.0
     untouched_loads: int = 0
     memory: float = 0.0
-    images: int = 0
 
 
 def activation_bytes(model: Embedder) -> int:
@@ -80,21 +78,23 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
         keep_freed_memory()  # as the run will, which is quicker
     t, model = spec.training, build_model(spec, machine)
     loader = build_loader(model, source, spec, machine)
-    count = min(t.batch_size, len(source.split.train), TRIAL if machine.chosen.type == "cpu" else t.batch_size)
+    most = min(t.batch_size, len(source.split.train), t.chunk or t.batch_size)
+    count = min(most, TRIAL) if machine.chosen.type == "cpu" else most
     rows = source.split.train[torch.linspace(0, len(source.split.train) - 1, count).long()]
 
     def load() -> Tensor:
         return next(loader.train(rows[None], policy=t.policy, seed=spec.seed, epoch=0, size=t.pixels_at(0))).images
 
-    def step() -> None:
+    def step(images: Tensor) -> None:
         with torch.autocast(machine.chosen.type, dtype=AUTOCAST.get(t.precision), enabled=t.precision in AUTOCAST):
             embeddings = model.train()(images)
         embeddings.sum().backward()
 
     first, images = measure(load, machine.chosen)
     again = measure(load, machine.chosen)[0]
-    measure(step, machine.chosen)  # the first is slower
-    stepped, embedded = measure(step, machine.chosen)[0], time_embedding(model, images)
+    whole = images[torch.arange(most, device=images.device) % count]
+    measure(lambda: step(whole), machine.chosen)  # for its memory, and because the first is slower
+    stepped, embedded = measure(lambda: step(images), machine.chosen)[0], time_embedding(model, images)
     peak, weights = peak_memory(machine.chosen), int(sum(each.nbytes for each in model.state_dict().values()))
     networks = untouched_networks(spec, machine) if spec.evaluation.untouched and len(source.split.test) else []
     untouched = sum(time_embedding(each, interpolate(images, pixels_of(each))) for each in networks)
@@ -106,7 +106,6 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
         untouched=untouched / count,
         untouched_loads=len(networks),
         memory=0.0 if peak is None else peak + STATES * weights,
-        images=count,
     )
 
 
