@@ -1,154 +1,108 @@
-"""The first screen of README: ``python -m benchmarks.first_screen [--json FILE] [--picture FILE]``.
+"""The picture of README: ``python -m benchmarks.first_screen [--json FILE] [--picture FILE]``.
 
-Writes 25 photos of each Grocery class (all where there are fewer) as class folders, runs the command of README on them,
-and compares the trained network with the untouched one of the same resolution on the classes that training has not
-seen. The picture shows three queries of different classes, drawn at random among those whose nearest photo was wrong
-before training, with their neighbours before and after. ``SIMILIS_DATA`` names the folder of photos and weights;
-everything is kept below ``runs/first-screen`` and goes on where it was stopped.
+Neighbours of photos of car models that training has not seen, before and after fine-tuning: the network and the run of
+``python -m benchmarks.fine_tuning --only "cars196 whole network 0"``, which this command makes if it is not there. A
+query is fixed if its nearest photo was of another model before and is of its own after training, and broken the other
+way round. The picture shows three queries of different models, drawn at random among the fixed ones; both numbers
+stand beside it. ``SIMILIS_DATA`` names the folder of photos and weights.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
-import time
-from collections import Counter, defaultdict
+import io
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-import similis
-from benchmarks.lite_weights import weights
+from benchmarks.fine_tuning import spec_of
 from benchmarks.rounds import write_json
+from similis.data.images import prepare
 from similis.data.manifest import Manifest
-from similis.figures.contact_sheet import Tile, draw_sheet
 from similis.run.evaluation import judge_of
-from similis.run.finished import finished
 from similis.run.machine import Machine
 from similis.run.parts import open_source
-from similis.run.result import RunResult
-from similis.run.untouched import COMPARED, embed_test, pixels_of, untouched_networks
+from similis.run.run import run
+from similis.run.untouched import embed_test, pixels_of, untouched_networks
 
-PLACE = Path("runs/first-screen")
-COMMAND = "similis train photos/"
-QUERIES, SHOWN = 3, 5
-PER_CLASS = 25  # of about 2,000 photos in all
-
-
-def write_photos(folder: Path) -> None:
-    """Grocery photos as class folders, drawn at random within each class."""
-    grocery = similis.open_data("grocery", allow_counts=True)
-    paths, names = grocery.values("path"), grocery.values("class_name")
-    kept: Counter[str] = Counter()
-    for row in torch.randperm(len(grocery), generator=torch.Generator().manual_seed(0)).tolist():
-        kept[names[row]] += 1
-        file = folder / names[row] / paths[row].replace("/", "-")
-        if kept[names[row]] <= PER_CLASS and not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(grocery.read_bytes(row))
+QUERIES, SHOWN = 3, 4
+SIDE, GAP, FRAME, HEAD = 128, 10, 5, 42
+RIGHT, WRONG, INK = (26, 127, 55), (207, 34, 46), (31, 35, 40)
 
 
-def rows_outside(grocery: Manifest, folder: Path) -> dict[str, list[int]]:
-    """Rows of the photos that :func:`write_photos` has left out of that folder, by product."""
-    known, found = {path.name for path in folder.glob("*/*")}, defaultdict(list)
-    for row, (name, path) in enumerate(zip(grocery.values("class_name"), grocery.values("path"), strict=True)):
-        if path.replace("/", "-") not in known:
-            found[name].append(row)
-    return found
-
-
-def train(place: Path) -> float:
-    """Run the command of README there, with the weights from the file; returns the minutes of the first call."""
-    words, note = [*COMMAND.split()[1:], "--weights", weights()], place / "minutes.txt"
-    begun = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "from similis.cli import main; main()", *words], cwd=place, check=True)
-    if not note.exists():  # a run that is done is shown at once
-        note.write_text(str((time.perf_counter() - begun) / 60))
-    return float(note.read_text())
-
-
-def neighbours_before(result: RunResult, machine: Machine) -> Tensor:
-    """(Q, 8) nearest test images of each query by the untouched network at the run's resolution."""
-    source = open_source(result.spec, machine)
-    network = untouched_networks(result.spec, machine)[-1]
-    assert pixels_of(network) == result.spec.model.image_size
-    found = embed_test(network, result.spec, machine, source)
+def neighbours_before(spec: Any, machine: Machine, source: Any) -> Tensor:
+    """(Q, 8) nearest test photos of each query by the pretrained network at the run's resolution."""
+    network = untouched_networks(spec, machine)[-1]
+    assert pixels_of(network) == spec.model.image_size
+    found = embed_test(network, spec, machine, source)
     near: Tensor = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).neighbors.index
     return found.ids[near]
 
 
-def choose_queries(labels: Tensor, ids: Tensor, before: Tensor) -> list[int]:
-    """Queries of different classes, drawn among those whose nearest image was of another class before training."""
-    wrong = (labels[ids] != labels[before[:, 0]]).nonzero().flatten()
-    order = wrong[torch.randperm(len(wrong), generator=torch.Generator().manual_seed(0))]
+def choose_queries(labels: Tensor, ids: Tensor, fixed: Tensor) -> list[int]:
+    """Queries of different classes, drawn at random among the fixed ones."""
+    rows = fixed.nonzero().flatten()
     chosen: dict[int, int] = {}
-    for query in order.tolist():
+    for query in rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))].tolist():
         chosen.setdefault(int(labels[ids[query]]), query)
     return list(chosen.values())[:QUERIES]
 
 
-def draw(result: RunResult, before: Tensor, manifest: Manifest, path: Path) -> None:
-    """Queries with their neighbours before and after."""
-    from similis.cli.train_pictures import thumbnail, write_picture
-
-    scores, labels, names = result.scores(), manifest.labels, manifest.values("class_name")
-    rows = []
-    for query in choose_queries(labels, scores["ids"], before):
-        own = int(scores["ids"][query])
-        for title, near in (("before", before[query]), ("after", scores["neighbors"][query])):
-            row = [Tile(thumbnail(manifest, own), f"{title}\n{names[own]}")]
-            others = [int(other) for other in near[:SHOWN]]
-            row += [Tile(thumbnail(manifest, n), str(names[n]), bool(labels[n] == labels[own])) for n in others]
-            rows.append(row)
-    write_picture(draw_sheet(rows, side=84), path)
+def tile(manifest: Manifest, row: int, colour: tuple[int, int, int] | None) -> Image.Image:
+    """A photo, cut square, in a frame."""
+    pixels = Image.fromarray(prepare(manifest.read_bytes(row), resize=SIDE))
+    left, top = (pixels.width - SIDE) // 2, (pixels.height - SIDE) // 2
+    whole = Image.new("RGB", (SIDE + 2 * FRAME,) * 2, colour or "white")
+    whole.paste(pixels.crop((left, top, left + SIDE, top + SIDE)), (FRAME, FRAME))
+    return whole
 
 
-def measure(result: RunResult, minutes: float) -> dict[str, Any]:
-    """What the table of README shows."""
-    return {
-        "command": COMMAND,
-        "images": result.facts["images"],
-        "pixels": result.spec.model.image_size,
-        "untouched": {str(row["pixels"]): row for row in result.before},
-        "trained": {name: result.test[name] for name in COMPARED},
-        "minutes": round(minutes, 1),
-        "cores": len(os.sched_getaffinity(0)),
-        "batch": result.spec.training.batch_size,
-        "share": result.facts.get("share", 1.0),
-        "epochs": result.epochs,
-    }
-
-
-def readme_rows(found: dict[str, Any]) -> list[str]:
-    """The rows of the table of README."""
-    rows = []
-    for pixels, before in found["untouched"].items():
-        cells = [f"untouched, {pixels} pixels"]
-        for name in COMPARED:
-            gain, low, high = (100 * part for part in before["gain"][name])
-            cells += [f"{100 * before[name]:.1f} %", f"{gain:+.1f} ({low:+.1f} to {high:+.1f})"]
-        rows.append(f"| {' | '.join(cells)} |")
-    own = " |  | ".join(f"**{100 * found['trained'][name]:.1f} %**" for name in COMPARED)
-    return [*rows, f"| **trained, {found['pixels']} pixels** | {own} |  |"]
+def draw(manifest: Manifest, rows: list[tuple[int, list[int], list[int]]]) -> Image.Image:
+    """A line for each query: the photo, its neighbours before, its neighbours after."""
+    labels, step = manifest.labels, SIDE + 2 * FRAME + GAP
+    starts = [GAP, GAP + step + 3 * GAP, GAP + step + 6 * GAP + SHOWN * step]
+    sheet = Image.new("RGB", (starts[2] + SHOWN * step, HEAD + len(rows) * step + GAP), "white")
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(24)
+    for start, words in zip(starts, ("query", "most similar, pretrained", "most similar, trained"), strict=True):
+        pen.text((start, 4), words, fill=INK, font=font)
+    for line, (query, before, after) in enumerate(rows):
+        top = HEAD + line * step
+        sheet.paste(tile(manifest, query, None), (starts[0], top))
+        for start, near in zip(starts[1:], (before, after), strict=True):
+            for place, row in enumerate(near[:SHOWN]):
+                colour = RIGHT if labels[row] == labels[query] else WRONG
+                sheet.paste(tile(manifest, row, colour), (start + place * step, top))
+    return sheet
 
 
 def main() -> None:
-    """Photos, training, table, picture."""
+    """Train unless it is done, count, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, default=None, help="also write the figures to this file")
-    parser.add_argument("--picture", type=Path, default=PLACE / "first-screen.jpg")
+    parser.add_argument("--picture", type=Path, default=Path("runs/first-screen.jpg"))
     asked = parser.parse_args()
-    write_photos(PLACE / "photos")
-    minutes = train(PLACE)
-    result, machine = finished(PLACE / "runs"), Machine(root=PLACE / "runs", device="cpu")
-    before = neighbours_before(result, machine)
-    draw(result, before, open_source(result.spec, machine).manifest, asked.picture)
-    found = measure(result, minutes)
-    print("\n".join([COMMAND, *readme_rows(found)]))
+    spec, machine = spec_of("cars196", "whole network", 0), Machine(root=Path("runs/fine-tuning"), device="cpu")
+    result, source = run(spec, machine), open_source(spec, machine)
+    before, scores, labels = neighbours_before(spec, machine, source), result.scores(), source.manifest.labels
+    ids, after = scores["ids"], scores["neighbors"]
+    hits = [labels[near[:, 0]] == labels[ids] for near in (before, after)]
+    fixed, broken = ~hits[0] & hits[1], hits[0] & ~hits[1]
+    chosen = choose_queries(labels, ids, fixed)
+    sheet = draw(source.manifest, [(int(ids[q]), before[q].tolist(), after[q].tolist()) for q in chosen])
+    held = io.BytesIO()
+    sheet.save(held, "JPEG", quality=85)
+    asked.picture.write_bytes(held.getvalue())
+    found = {
+        "queries": len(ids), "classes": len(labels[ids].unique()),
+        "fixed": int(fixed.sum()), "broken": int(broken.sum()),
+        "pretrained": float(hits[0].double().mean()), "trained": float(hits[1].double().mean()),
+        "pixels": spec.model.image_size, "epochs": result.epochs, "address": result.address,
+        "shown": [source.manifest.values("path")[int(ids[q])] for q in chosen],
+    }  # fmt: skip
+    print(found)
     write_json(asked.json, "python -m benchmarks.first_screen", found)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image
 
 import similis
-from benchmarks.first_screen import rows_outside, write_photos
+from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
 from similis.run.bundle import make_thumbnail
 from tests.serving.browser import PHONE, browsing, free_port, start_server, stop_server, visiting
@@ -36,7 +36,6 @@ def make_bundle(place: Path) -> Path:
         model = similis.pretrained("tf_efficientnet_lite0", weights=weights(), size=160, device="cpu")
         model.name = "groceries"
         model.add(photos)
-        model.threshold(far=0.01)
         small = {path: make_thumbnail(photos.read_bytes(row)) for row, path in enumerate(photos.values("path"))}
         model.save(bundle, thumbnails=small)
     return bundle

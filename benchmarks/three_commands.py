@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import similis
-from benchmarks.first_screen import rows_outside, write_photos
+from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import print_table, write_json
 from tests.serving.browser import browsing, free_port, is_ready, stop_server, visiting
