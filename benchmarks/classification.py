@@ -5,8 +5,8 @@ features of EfficientNet-lite0 and lite1 as published, at 160 pixels. Of the cla
 photos, another tenth is not in the gallery, and all others have three quarters of their photos there. Up to 40 other
 photos of each class ask. Three draws; intervals resample classes. Rules: the nearest photo, the class whose mean is
 nearest, the five nearest with one vote each (what ``classify`` did before), and the rule of ``classify``. "Unknown" is
-a photo below the threshold that refuses 5 % of the gallery's own photos; before, one at which strangers were accepted as
-often as friends were refused. ``SIMILIS_DATA`` names the folder of photos and of the weights of lite0,
+a photo below the threshold that refuses 5 % of the gallery's own photos; before, one at which strangers were accepted
+as often as friends were refused. ``SIMILIS_DATA`` names the folder of photos and of the weights of lite0,
 ``benchmarks.lite_weights`` makes those of lite1; features are kept below ``runs/classification``.
 """
 

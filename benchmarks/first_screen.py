@@ -29,7 +29,7 @@ from similis.run.run import run
 from similis.run.untouched import embed_test, pixels_of, untouched_networks
 
 QUERIES, SHOWN = 3, 4
-SIDE, GAP, FRAME, HEAD = 128, 10, 5, 42
+SIDE, GAP, FRAME, HEAD = 128, 10, 5, 54
 RIGHT, WRONG, INK = (26, 127, 55), (207, 34, 46), (31, 35, 40)
 
 
@@ -65,8 +65,8 @@ def draw(manifest: Manifest, rows: list[tuple[int, list[int], list[int]]]) -> Im
     labels, step = manifest.labels, SIDE + 2 * FRAME + GAP
     starts = [GAP, GAP + step + 3 * GAP, GAP + step + 6 * GAP + SHOWN * step]
     sheet = Image.new("RGB", (starts[2] + SHOWN * step, HEAD + len(rows) * step + GAP), "white")
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(24)
-    for start, words in zip(starts, ("query", "most similar, pretrained", "most similar, trained"), strict=True):
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(34)
+    for start, words in zip(starts, ("query", "before training", "after training"), strict=True):
         pen.text((start, 4), words, fill=INK, font=font)
     for line, (query, before, after) in enumerate(rows):
         top = HEAD + line * step
