@@ -6,7 +6,7 @@ bare tile program (product and top-1,000) and our own search. Peak memory beyond
 ``peer``: Recall@1, R-precision and MAP@R by pytorch-metric-learning with its bounded setting (``k="max_bin_count"``)
 and by us, with peak memory.
 
-``few``: ten neighbours of each of these vectors, against the bare tile program, and the way by bfloat16 beside it,
+``few``: ten neighbours of each of these vectors, against the bare tile program,
 which is taken only where it is measured to be faster.
 
 ``scale``: ``--queries`` queries in a gallery of ``--large`` x 128: the exponent of time in N from a quarter of it,
@@ -32,11 +32,10 @@ from torch import Tensor
 
 import similis
 from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
-from similis.retrieval.certified import certify, prefers_bfloat16, rough_rows
 from similis.retrieval.faiss_index import KINDS, search_parameters
 from similis.retrieval.index_choice import K, Target, Trial, choose_index
-from similis.retrieval.search import certified_top, hidden_members, search
-from similis.retrieval.similarity import TILE, as_gallery
+from similis.retrieval.search import search
+from similis.retrieval.similarity import TILE
 from similis.run.vector_file import read_vector_file
 
 ROWS = ("evaluate", "peer", "few", "scale", "kinds")
@@ -124,31 +123,12 @@ def peer_memory(count: int) -> Callable[[], Any]:
 
 
 def few_row(given: argparse.Namespace) -> dict[str, Any]:
-    """Ten neighbours: ours, the tile program, and the way by bfloat16 whether it is chosen here or not."""
+    """Ten neighbours: ours and the tile program."""
     x = clustered(given.size, 512)[0]
-    ids, columns, rough = torch.arange(len(x)), as_gallery(x), rough_rows(x)
-    hidden, places = hidden_members((ids, ids), None), []
-
-    def certified() -> None:
-        places.clear()
-        for rows in torch.split(ids, max(1, TILE // len(x))):
-            places.append(certified_top(x[rows], columns, rough, K, rows=rows, hidden=hidden)[1])
-
-    seconds = alternate({
-        "ours": lambda: search(x, x, K, ids=(ids, ids)), "bare": lambda: bare_search(x, K), "certified": certified,
-    }, given.rounds)  # fmt: skip
-    other = (torch.cat(places) != search(x, x, K, ids=(ids, ids)).index).any(dim=1)  # two rows nearer than rounding
-    first = x[: max(1, TILE // len(x))]
-    certain = certify(first.bfloat16() @ rough.vectors.T, first, x, rough, K)[2].float().mean()
-    ratios = {f"{name} ratio to bare": median_ratio(seconds, name, "bare") for name in ("ours", "certified")}
-    chosen = prefers_bfloat16(512, "cpu")
-    return {
-        "rows": given.size,
-        **ratios,
-        "differ": int(other.sum()),
-        "certain": float(certain),
-        "bfloat16 chosen": chosen,
-    }
+    ids = torch.arange(len(x))
+    ways = {"ours": lambda: search(x, x, K, ids=(ids, ids)), "bare": lambda: bare_search(x, K)}
+    seconds = alternate(ways, given.rounds)
+    return {"rows": given.size, "ours ratio to bare": median_ratio(seconds, "ours", "bare")}
 
 
 def scale_memory(count: int, queries: int) -> Callable[[], Any]:

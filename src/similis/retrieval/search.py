@@ -8,7 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.retrieval.certified import MOST, SPARE, RoughRows, certify, prefers_bfloat16, rough_rows
 from similis.retrieval.similarity import (
     TILE,
     GalleryRows,
@@ -16,7 +15,6 @@ from similis.retrieval.similarity import (
     as_gallery,
     block_width,
     column_blocks,
-    similarities,
     tile_rows,
     to_comparable,
 )
@@ -84,7 +82,6 @@ def hidden_members(ids: tuple[Tensor, Tensor] | None, groups: tuple[Tensor, Tens
 
 
 NEVER = float("-inf")
-LARGE = 2**28  # similarities from which a search measures whether bfloat16 is faster
 
 
 def search(
@@ -132,34 +129,11 @@ def search(
     index = torch.full((len(wanted), k), -1, dtype=torch.long, device=wanted.device)
     found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
     width = block_width(len(columns.vectors), tile)
-    rough = rough_rows(columns.vectors) if _is_rough_first(wanted, columns, k, width) else None
     for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(width, tile)):
-        if rough is None:
-            values, places = top_of_blocks(column_blocks(wanted[rows], columns, width), rows, hidden, k)
-        else:
-            values, places = certified_top(wanted[rows], columns, rough, k, rows=rows, hidden=hidden)
+        values, places = top_of_blocks(column_blocks(wanted[rows], columns, width), rows, hidden, k)
         found[rows, : values.shape[1]] = values
         index[rows, : values.shape[1]] = torch.where(values > NEVER, places, -1)
     return Neighbors(index, found)
-
-
-def _is_rough_first(queries: Tensor, gallery: GalleryRows, k: int, width: int) -> bool:
-    """Whether bfloat16 proposes: for large searches of few neighbours, where the machine multiplies it faster."""
-    large = len(queries) * len(gallery.vectors) >= LARGE and len(gallery.vectors) > 100 * (k + SPARE)
-    few = k <= MOST and queries.dtype == torch.float32 and width == len(gallery.vectors)
-    return large and few and prefers_bfloat16(queries.shape[1], str(queries.device))
-
-
-def certified_top(
-    queries: Tensor, gallery: GalleryRows, rough: RoughRows, k: int, *, rows: Tensor, hidden: tuple[Members, ...]
-) -> tuple[Tensor, Tensor]:
-    """:func:`top` of a tile by way of bfloat16; queries that it leaves uncertain are asked in float32."""
-    tile = hide(queries.bfloat16() @ rough.vectors.T, rows, hidden)
-    values, places, certain = certify(tile, queries, gallery.vectors, rough, k)
-    again = (~certain).nonzero()[:, 0]
-    if len(again):
-        values[again], places[again] = top(hide(similarities(queries[again], gallery), rows[again], hidden), k)
-    return values, places
 
 
 def top_of_blocks(
