@@ -162,10 +162,6 @@ class Communicator(Protocol):
         """The value of one process, without gradient."""
         ...
 
-    def reduce(self, value: Tensor, owner: int) -> Tensor:
-        """The sum of ``value`` over all processes at one of them, without gradient; elsewhere it means nothing."""
-        ...
-
     def average(self, values: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over all processes, in place and without gradient."""
         ...

@@ -106,9 +106,9 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way,
 
 @pytest.mark.parametrize(
     ("way", "more"),
-    [("proxies", {}), ("proxies", {"divide_classes": True}), ("pairs", {}), ("pairs", {"pass_rows": True}),
+    [("proxies", {}), ("proxies", {"divide_classes": True}), ("pairs", {}),
      ("memory", {}), ("mining", {})],
-    ids=["proxies", "divided proxies", "pairs", "ring", "memory", "mining"],
+    ids=["proxies", "divided proxies", "pairs", "memory", "mining"],
 )  # fmt: skip
 def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):
     changes = WAYS[way] | {"model__freeze_batch_norm": True}

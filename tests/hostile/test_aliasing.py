@@ -164,13 +164,6 @@ def test_a_joined_batch_keeps_nothing_of_the_caller(wrapper, only_rank):
         assert same(values(fresh(), reuse=True), values(fresh(), reuse=False))
 
 
-@pytest.mark.parametrize("name", ["contrastive", "triplet", "supcon"])
-def test_rows_that_are_passed_round_keep_nothing_of_the_caller(name, only_rank):
-    with distributed(only_rank, ring=True), BACKENDS["tiles"]():
-        assert same(values(loss(name), reuse=True), values(loss(name), reuse=False))
-        assert_no_wrong_gradient(loss(name), lambda leaf: ((in_order(),), {}), lambda given: given[0])
-
-
 def test_a_regulariser_keeps_its_own_class_similarities():
     similar = torch.eye(CLASSES).add(0.1)
     term = regulariser("language", class_similarity=similar)

@@ -158,3 +158,44 @@ def test_every_wrapper_hands_its_parameters_to_an_optimiser(wrap):
     (group,) = wrap(loss).parameter_groups(lr=0.01)
     assert group["lr"] == pytest.approx(1.0)
     assert group["params"][0] is loss.learned["proxies"]
+
+
+def test_images_that_look_different_are_no_copies_of_each_other(model):
+    indices = np.random.default_rng(1).integers(0, 4, (20, 20), dtype=np.uint8)
+    red, blue = (Image.fromarray(indices, "P") for _ in range(2))
+    red.putpalette([255, 0, 0, 200, 30, 0, 120, 0, 0, 60, 0, 0])
+    blue.putpalette([0, 0, 255, 0, 30, 200, 0, 0, 120, 0, 0, 60])
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    held = io.BytesIO()
+    red.convert("RGB").save(held, "PNG", exif=exif)
+    turned = Image.open(io.BytesIO(held.getvalue()))
+    model.add([red], labels="red", ids=["red"])
+    for other in (blue, turned):
+        expected = float(functional.cosine_similarity(model.encode(red), model.encode(other), dim=0))
+        assert model.search(other, 1, copies=False)[0].similarity == pytest.approx(expected, abs=1e-5)
+    assert model.search(red.convert("RGB"), 1, copies=False) == []  # the same pixels are a copy
+
+
+def test_a_data_set_takes_the_label_and_ids_that_are_given(model):
+    data = similis.open_data("synthetic?classes=4&images=2&size=16")
+    model.enrol(data, "citrus")
+    assert model.gallery.contents().label_counts() == {"citrus": 8}
+    model.add(data, labels=torch.arange(8), ids=list("abcdefgh"))
+    assert model.gallery.find("c")[0].label == "2"
+    for wrong in ({"labels": ["one"]}, {"ids": ["one"]}):
+        with pytest.raises(UserError, match="8"):
+            model.add(data, **wrong)
+    with pytest.raises(UserError, match="the name of their class"):
+        model.enrol([picture(1)], None)
+
+
+def test_more_neighbours_than_images_cost_no_memory(model):
+    model.add([picture(n) for n in range(4)], labels=["a", "a", "b", "b"])
+    assert len(model.search(picture(1), 10**9)) == 4
+    assert model.classify(picture(1), k=10**9, unknown=False).label == "a"
+
+
+def test_an_error_names_the_item_among_all(model):
+    with pytest.raises(SimilisError, match="item 300"):
+        model.add([*[picture(n % 9) for n in range(300)], b"no image"])

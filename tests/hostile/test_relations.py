@@ -37,3 +37,20 @@ def test_a_relation_that_says_the_same_gives_the_same(name):
 def test_a_graded_relation_may_leave_the_diagonal_open():
     graded = torch.full((B, B), 0.5).fill_diagonal_(0.0)
     assert torch.isfinite(similis.loss("multi_similarity")(X, graded))
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.relation != "none"])
+def test_a_relation_with_nan_is_refused(name):
+    columns = C if losses.get(name).learns else B
+    relation = torch.ones(B, columns)
+    relation[2, 1] = float("nan")
+    with pytest.raises(UserError, match="the relation holds NaN"):
+        make(name)(X, relation)
+
+
+def test_a_compiled_loss_refuses_one_hot_labels_too():
+    compiled = torch.compile(similis.loss("triplet"), fullgraph=True, backend="aot_eager")
+    good = (LABELS[:, None] == LABELS).float()
+    assert torch.allclose(compiled(X, good), similis.loss("triplet")(X, good))
+    with pytest.raises(UserError, match="with a 0 on the diagonal"):
+        compiled(X, torch.nn.functional.one_hot(LABELS, B).float())

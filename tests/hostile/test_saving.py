@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_save_that_fails_leaves_the_old_model(models, tmp_path, monkeypatch):
     kept = spoilt[3].clone()
     spoilt[3] = float("nan")
     try:
-        with pytest.raises(DataError, match="not finite"):
+        with pytest.raises(similis.SimilisError, match="not finite"):
             models[1].save(folder)
     finally:
         spoilt[3] = kept
@@ -152,3 +153,41 @@ def test_an_index_that_names_a_file_elsewhere_deletes_nothing_there(tmp_path):
     similis.save_index(similis.build_index(torch.eye(4)), place)
     assert outside.read_bytes() == b"precious"
     assert len(similis.load_index(place)) == 4
+
+
+def test_several_threads_save_one_folder(models, tmp_path):
+    wrong = []
+
+    def work(model):
+        try:
+            for _ in range(3):
+                model.save(tmp_path / "model")
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(models[n % 2],)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(similis.load(tmp_path / "model", device="cpu").gallery) in (6, 9)
+
+
+def save_often(models, folder: Path, count: int) -> None:
+    torch.set_num_threads(1)
+    for number in range(count):
+        models[number % 2].save(folder)
+    os._exit(0)
+
+
+def test_a_reader_meets_the_old_model_or_the_new_one_while_another_process_saves(models, tmp_path):
+    folder = models[0].save(tmp_path / "model")
+    process = multiprocessing.get_context("fork").Process(target=save_often, args=(models, folder, 25))
+    process.start()
+    seen = set()
+    while process.is_alive():
+        seen.add(len(similis.load(folder, device="cpu").gallery))
+    process.join()
+    assert process.exitcode == 0
+    assert seen <= {6, 9}

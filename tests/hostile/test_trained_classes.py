@@ -7,6 +7,7 @@ import pytest
 
 import similis
 from similis.cli import main
+from similis.run.bundle import error_rates, read_rates
 from similis.run.model_card import count_parts
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import call
@@ -127,3 +128,39 @@ def test_the_card_counts_what_the_model_was_trained_on(place, tmp_path):
         classes["train"] + classes["validation"],
     )
     assert count_parts(result)["train"][0] == len(similis.load(result.folder, device="cpu").trained_on.contents)
+
+
+def test_rates_are_not_counted_on_them_after_a_threshold_of_other_photos(place, trained, tmp_path, capsys):
+    write(tmp_path / "other", {f"new{c}/{n}.png": picture(7000 + 100 * c + n) for c in range(6) for n in range(6)})
+    runs = shutil.copytree(place / "runs", tmp_path / "runs")
+    said(capsys, ["verify", str(runs), str(tmp_path / "other"), "--far", "0.1"])
+    only = copy_classes(place, trained, tmp_path / "only")
+    said(capsys, ["export", str(runs), str(tmp_path / "bundle"), "--gallery", str(only)])
+    assert not (tmp_path / "bundle" / "rates.json").exists()
+    said(capsys, ["export", str(runs), str(tmp_path / "all")])
+    held = similis.load(tmp_path / "all", device="cpu").gallery.contents()
+    unseen = sorted({entry.label for entry in held.entries} - trained)
+    assert read_rates(tmp_path / "all") == error_rates(held, unseen)
+
+
+def test_embedded_photos_are_recognised_and_searched_without_copies(place, trained, tmp_path, capsys):
+    folder = copy_classes(place, {f"kind{c:02}" for c in range(12)}, tmp_path / "photos", rename=True)
+    words = ["embed", str(folder), str(tmp_path / "vectors"), "--model", str(place / "runs")]
+    said(capsys, words)
+    found = said(capsys, ["evaluate", str(tmp_path / "vectors"), "--model", str(place / "runs")])
+    assert found["trained_classes"] == 6
+    query = next(folder.glob("*/*.png"))
+    words = ["search", str(place / "runs"), str(query), "-k", "3", "--gallery", str(tmp_path / "vectors")]
+    assert str(query.relative_to(folder)) not in [hit["id"] for hit in said(capsys, words)["hits"]]
+
+
+def test_pairs_name_the_classes_that_they_were_chosen_on(place, trained, tmp_path, capsys):
+    runs = shutil.copytree(place / "runs", tmp_path / "runs")
+    folder = copy_classes(place, {f"kind{c:02}" for c in range(12)}, tmp_path / "moved")
+    names = sorted(path.name for path in folder.iterdir())
+    rows = [(f"{a}/0.png", f"{a}/1.png", 1) for a in names]
+    rows += [(f"{a}/0.png", f"{b}/1.png", 0) for a in names for b in names if a < b]
+    (tmp_path / "pairs.csv").write_text("".join(f"moved/{a},moved/{b},{same}\n" for a, b, same in rows))
+    found = said(capsys, ["verify", str(runs), str(tmp_path / "pairs.csv"), "--far", "0.2"])
+    assert len(found["classes"]) == 6
+    assert not {name.split("/")[1] for name in found["classes"]} & trained

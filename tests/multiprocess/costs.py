@@ -57,41 +57,6 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
     return Traffic(gather, scatter)
 
 
-class Passing(NamedTuple):
-    """Bytes that one process puts into collectives in one step of a loss inside ``joined(..., streamed=True)``.
-
-    Of ``broadcast`` it sends its own share and receives the rest; of ``reduce`` it receives the sum of its own share.
-    """
-
-    gather: int
-    broadcast: int
-    reduce: int
-
-
-def passing(*, counts: tuple[int, ...], dim: int, forward: int, backward: int, number_bytes: int = 4) -> Passing:
-    r"""Bytes of rows that are passed round; sums of single numbers come on top.
-
-    With b the rows of the largest part, B rows in all, s bytes of a number, f questions of a loss to the rows
-    of all processes (reductions, and readings of single rows) and g of them with a gradient:
-
-    .. math::
-        \text{gather} = 8 + 8 b, \qquad \text{broadcast} = (f + g) B D s, \qquad \text{reduce} = g B D s
-
-    Args:
-        counts: rows of each process.
-        dim: embedding size D.
-        forward: f, questions of the loss; 2 for ``nt_xent``, 4 for ``multi_similarity``.
-        backward: g, those through which a gradient goes; 2 for both.
-        number_bytes: s, of one coordinate as it is computed with, at least 4.
-
-    Example:
-        >>> passing(counts=(4, 4), dim=2, forward=2, backward=2)
-        Passing(gather=40, broadcast=256, reduce=128)
-    """
-    once = sum(counts) * dim * number_bytes
-    return Passing(WHOLE + WHOLE * max(counts), (forward + backward) * once, backward * once)
-
-
 class Memory(NamedTuple):
     """Bytes of one process: class vectors with gradient and moments, rows of the joined batch, one tile."""
 
@@ -114,15 +79,12 @@ def memory(
     number_bytes: int = 4,
     moments: int = 2,
     tile: int = 2**19,
-    passed: int | None = None,
 ) -> Memory:
     """The plan of memory for a loss in tiles with divided classes; the network is not in it.
 
     Class vectors count once for the weights, once for the gradient and ``moments`` times for the
     optimiser; the joined batch counts once as gathered, once on the sphere and once as its gradient;
-    a tile counts four times (similarities, their function, its gradient, a mask). Where rows are passed round
-    (``joined(..., streamed=True)``), the batch is this process's part, three times, and a stretch of others, four
-    times (shown, received, its gradient, and that on its way).
+    a tile counts four times (similarities, their function, its gradient, a mask).
 
     Args:
         batch: rows of all processes.
@@ -132,7 +94,6 @@ def memory(
         number_bytes: of one coordinate.
         moments: tensors that the optimiser keeps for each weight; 2 for Adam.
         tile: numbers of one tile.
-        passed: rows of a stretch that is passed round, 1024 unless ``tiles`` says otherwise; None if they are gathered.
 
     Example:
         >>> plan = memory(batch=2**20, dim=512, world=8, classes=10_000_000)
@@ -140,9 +101,8 @@ def memory(
         (9.5, 6.0)
     """
     share = -(-classes // world)
-    rows = 3 * batch if passed is None else 3 * -(-batch // world) + 4 * passed
     return Memory(
         classes=share * dim * number_bytes * (2 + moments),
-        batch=rows * dim * number_bytes,
+        batch=3 * batch * dim * number_bytes,
         tile=4 * tile * number_bytes,
     )

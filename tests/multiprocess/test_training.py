@@ -167,11 +167,10 @@ def losses_of(result) -> torch.Tensor:
     return torch.tensor([r["loss"] for r in RunFolder(result.folder).records() if "loss" in r])
 
 
-@pytest.mark.parametrize("pass_rows", [False, True])
-def test_a_run_on_two_processes(pass_rows, tmp_path):
+def test_a_run_on_two_processes(tmp_path):
     spec = parse_spec(SPEC)
     one = run(spec, Machine(root=tmp_path / "one"))
-    two = run_on_ranks(spec, Machine(root=tmp_path / "two", pass_rows=pass_rows), ranks=2)
+    two = run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2)
     assert one.address == two.address
     assert len(losses_of(one)) == len(losses_of(two)) > 4
     assert torch.allclose(losses_of(one), losses_of(two), rtol=1e-3)  # float32: rounding grows with the steps
@@ -179,12 +178,6 @@ def test_a_run_on_two_processes(pass_rows, tmp_path):
     assert one.test == pytest.approx(two.test)
     assert sorted(p.name for p in one.folder.iterdir()) == sorted(p.name for p in two.folder.iterdir())
     assert run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2).to_json() == two.to_json()  # the result stands
-
-
-def test_a_run_that_passes_rows_refuses_what_needs_them_all(tmp_path):
-    spec = parse_spec(SPEC | {"objective": {"loss": "multi_similarity", "memory": 20}})
-    with pytest.raises(UserError, match="without ring=True"):
-        run_on_ranks(spec, Machine(root=tmp_path, pass_rows=True), ranks=2)
 
 
 @pytest.mark.slow

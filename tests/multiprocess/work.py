@@ -106,7 +106,7 @@ def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) 
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[rank] for part in (inputs, labels, ids))
-        with distributed(None if case.get("local") else communicator, ring=bool(case.get("streamed"))):
+        with distributed(None if case.get("local") else communicator):
             one = results(net, made, net(inputs), labels, ids, case.get("tile"))
         learned = len(list(made.parameters()))
         rest = one[len(one) - learned :] if case.get("ddp") else one[1:]
@@ -131,7 +131,7 @@ def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[communicator.rank] for part in (inputs, labels, ids))
-        with distributed(communicator, ring=bool(case.get("streamed"))):
+        with distributed(communicator):
             one = results(model, made, model(inputs), labels, ids, case.get("tile"))
         own = len(list(model.parameters()))
         communicator.average(one[1 : 1 + own])

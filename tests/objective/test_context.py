@@ -46,13 +46,11 @@ def test_a_partition_knows_its_place():
 
 def test_contexts_end():
     assert current_context() == Context()
-    with distributed(Second(), ring=True):
+    with distributed(Second()):
         assert current_context().communicator.rank == 1
-        assert current_context().ring
         assert current_context().partition(2).size == 7
-        with tiles(2, 3), distributed(None, ring=True):
+        with tiles(2, 3), distributed(None):
             assert current_context().partition(2) is None
-            assert not current_context().ring  # nobody to exchange with
             assert current_context().tiling == (2, 3)
     assert current_context() == Context()
     with use_context(Context(shards=Partition(Second(), (4, 2, 1)))):

@@ -41,9 +41,9 @@ def test_a_name_that_is_there_is_shown_searched_and_deleted(odd, name):
     assert odd.ask("DELETE", "/v1/labels", params={"label": name}, key=KEY).status_code == 404  # gone with its item
 
 
-@pytest.mark.parametrize("name", [" ", "\u3000", "a\tb", "a\nb", "a\x00b", "\ud800", "\x7f"])
+@pytest.mark.parametrize("name", ["", " ", "\u3000", "\u200b", "\u202e", "a\tb", "a\nb", "a\x00b", "\ud800", "\x7f"])
 def test_a_new_name_can_be_shown_and_typed(name):
-    with pytest.raises(Refusal, match="give a name of more than spaces, without control characters"):
+    with pytest.raises(Refusal, match=r"give a name of more than spaces, without control characters|give 1 to 512"):
         check_name("label", name, Limits())
     for good in ("oat milk", "no\u00a0break", "zero\u200cwidth", "Größe", "牛乳"):
         assert check_name("label", good, Limits()) == good
@@ -120,3 +120,23 @@ def test_readiness_shows_the_estimate(odd):
         if said["unknown_threshold"] == "current":
             break
     assert said == {"status": "ready", "unknown_threshold": "current"}
+
+
+def test_an_item_without_a_label_changes_no_answer_that_leaves_copies_out(tmp_path):
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.add([photo(n) for n in range(12)], labels=[str(n % 3) for n in range(12)], ids=[f"i{n}" for n in range(12)])
+    with Server(model.save(tmp_path / "bundle")) as running:
+        ask = lambda: running.form("/v1/search", {"file": photo(4)}, k="1", copies="false").json()["answer"]  # noqa: E731
+        before = ask()
+        assert before["similarity"] < 0.9999
+        assert running.ask("POST", "/v1/items", files=[("file", ("x.png", photo(777)))], key=KEY).status_code == 201
+        after = ask()
+    assert (after["label"], after["similarity"]) == (before["label"], pytest.approx(before["similarity"], abs=1e-5))
+
+
+def test_vectors_need_labels_that_can_be_deleted(odd):
+    item = {"model": odd.get("/v1/model").json()["model_hash"], "ids": ["v"], "vectors": [[1.0] * 256]}
+    for label in ("", " ", "\u200b"):
+        answer = odd.ask("POST", "/v1/items/vectors", json=item | {"labels": [label]}, key=KEY)
+        assert answer.status_code == 422
+    assert odd.ask("POST", "/v1/items/vectors", json=item | {"labels": [None]}, key=KEY).status_code == 201

@@ -39,6 +39,9 @@ def search(
     near = model.search(query, k, copies=False)
     rows = [(str(n), f"{hit.similarity:.4f}", str(hit.label), hit.id) for n, hit in enumerate(near, 1)]
     show_table(f"{query.name} among {len(data)} images", ("rank", "similarity", "class", "image"), rows)
+    if data.has("vector"):
+        console().print("no sheet: the gallery holds ready vectors and no images", markup=False)
+        return {"query": query, "images": len(data), "hits": near, "sheet": None}
     shown, places = near[: MOST_COLUMNS - 1], {path: row for row, path in enumerate(data.values("path"))}
     tiles = [Tile(prepare(encoded, resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(data, places[hit.id]), f"{hit.similarity:.3f}\n{hit.label}") for hit in shown]

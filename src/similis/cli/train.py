@@ -68,9 +68,6 @@ def train(
     divide_classes: Annotated[
         bool, typer.Option("--divide-classes", help="Each process owns a share of the class vectors.")
     ] = False,
-    pass_rows: Annotated[
-        bool, typer.Option("--pass-rows", help="Processes pass their rows round and never gather a batch.")
-    ] = False,
     workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
@@ -84,7 +81,7 @@ def train(
 
     check_place(ranks, workers, address)
     machine = Machine(
-        root=runs, device=device, data_root=root, verify=verify, divide_classes=divide_classes, pass_rows=pass_rows
+        root=runs, device=device, data_root=root, verify=verify, divide_classes=divide_classes
     )  # fmt: skip
     named = {
         "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,

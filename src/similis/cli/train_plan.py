@@ -42,15 +42,21 @@ def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[st
         return lines
     pixels, timed = network_cost(spec)[0], time_images(spec, machine, source)
     memory = (timed.memory or step_memory(spec, t.batch_size)) / GIB
+    kept = decoded_bytes(machine, source, pixels) / GIB
     where = "" if machine.chosen.type == "cpu" else f" on {machine.chosen}"
     there = f"{count_cores()} cores, {total_memory(machine.chosen)} GB of memory{where}"
     seconds = estimate_seconds(spec, source.split, timed, loaders=machine.workers)
     return [
         *lines,
         ("settings", f"{pixels} pixels, batches of {t.batch_size}, {machine.workers} loader processes ({there})"),
-        ("memory", f"about {memory:.1f} GB, and up to {machine.cache_bytes / GIB:.1f} GB for decoded images"),
+        ("memory", f"about {memory:.1f} GB, and up to {kept:.1f} GB for decoded images"),
         ("time", describe_time(seconds)),
     ]
+
+
+def decoded_bytes(machine: Machine, source: Source, pixels: int) -> int:
+    """Bytes of decoded images that are kept at most: all of them at twice the pixels of a side, or the limit."""
+    return min(machine.cache_bytes, len(source.manifest) * 3 * (2 * pixels) ** 2)
 
 
 def describe_split(spec: RunSpec, source: Source) -> str:

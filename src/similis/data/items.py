@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from similis.data.content import digest_of
+from similis.data.images import upright
 from similis.values import DataError, UserError, import_extra
 
 KINDS = "a path, encoded bytes, an image of Pillow's, an array (H, W, 3) or (H, W) of uint8, or a tensor (3, H, W)"
@@ -87,7 +88,8 @@ def as_bytes(values: Any) -> Any:
 
 
 def item_digest(item: Any) -> str:
-    """A hash of an opened item: of its bytes, or of its pixels with their shape."""
+    """A hash of an opened item: of its bytes, or of the upright RGB pixels of an image with their shape."""
     if isinstance(item, bytes):
         return digest_of(item)
-    return digest_of(f"{item.mode} {item.size} ".encode() + item.tobytes())
+    seen = upright(item)
+    return digest_of(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())

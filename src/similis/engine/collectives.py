@@ -76,13 +76,6 @@ class Collectives:
         dist.broadcast(out, group=self.group, group_src=source)
         return out.to(value.device)
 
-    def reduce(self, value: Tensor, owner: int) -> Tensor:
-        """The sum of ``value`` over all processes, at ``owner`` alone, without gradient; elsewhere it means nothing."""
-        out = self._copy(value)
-        self.bytes["reduce"] += size_of(out)
-        dist.reduce(out, group=self.group, group_dst=owner)
-        return out.to(value.device)
-
     def average(self, values: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over all processes; one message for each type."""
         by_type: dict[torch.dtype, list[Tensor]] = {}

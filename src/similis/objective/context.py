@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from similis.values import Communicator, UserError
+from similis.values import Communicator
 
 if TYPE_CHECKING:
     from similis.objective.host_copies import HostCopies
@@ -108,7 +108,6 @@ class Context:
 
     Attributes:
         communicator: the ranks that share the batch; None for this process alone.
-        ring: rows of other ranks are sent round, a tile at a time, and never gathered.
         shards: how the proxies are spread over ranks; None where every rank has all of them.
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
         class_weights: (C,) how many classes each proxy stands for; None for one each.
@@ -117,7 +116,6 @@ class Context:
     """
 
     communicator: Communicator | None = None
-    ring: bool = False
     shards: Partition | None = None
     tiling: Tiling | Literal["auto"] | None = "auto"
     class_weights: Tensor | None = None
@@ -127,11 +125,6 @@ class Context:
     def partition(self, rows: int) -> Partition | None:
         """How the global batch is spread if this rank has that many rows of it; None when it is alone."""
         return None if self.communicator is None else Partition(self.communicator, self.communicator.counts(rows))
-
-    def refuse_ring(self, what: str) -> None:
-        """Raise where the rows of all ranks would be needed at once and are sent round instead."""
-        if self.ring:
-            raise UserError(f"{what} the rows of all ranks at once; use distributed(communicator) without ring=True")
 
 
 LOCAL = Context()
@@ -160,19 +153,17 @@ def use_context(context: Context) -> Iterator[None]:
         _current.reset(token)
 
 
-def distributed(communicator: Communicator | None, *, ring: bool = False) -> AbstractContextManager[None]:
+def distributed(communicator: Communicator | None) -> AbstractContextManager[None]:
     """Losses called inside see the batches of all ranks.
 
     Args:
         communicator: the ranks; None for this process alone.
-        ring: send the rows of the other ranks round, a tile at a time and in each reduction anew, instead of
-            gathering them: less memory for more traffic. What needs all rows at once raises an error.
 
     Example:
         >>> with distributed(None):
         ...     pass
     """
-    return use_context(replace(_current.get(), communicator=communicator, ring=ring and communicator is not None))
+    return use_context(replace(_current.get(), communicator=communicator))
 
 
 def tiles(rows: int, columns: int) -> AbstractContextManager[None]:

@@ -167,11 +167,8 @@ class Loss(nn.Module):
             if isinstance(own, Tensor) and own.ndim > 1:
                 # the value is formed once for each rank, but a shard has one owner
                 arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
-        context = replace(current_context(), shards=classes)
-        if not context.ring:  # else proxies that are anchors meet the samples of other ranks as these come by
-            context = replace(context, communicator=None)
-            embeddings, labels = batch.gather(embeddings), batch.gather(labels)
-        with use_context(context):
+        embeddings, labels = batch.gather(embeddings), batch.gather(labels)
+        with use_context(replace(current_context(), shards=classes, communicator=None)):
             value: Tensor = self.entry.function(embeddings, labels, **arguments)
         return value
 

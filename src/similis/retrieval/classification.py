@@ -14,6 +14,7 @@ from similis.values import Neighbors, UserError
 
 UNKNOWN = -1
 VOTERS = 50
+MOST = 1000  # voters: votes are compared in pairs, and those of farther rows are nothing
 TEMPERATURE = 0.03  # of a vote, in cosines; chosen with the rule: results/classification.json
 REFUSED = 0.05  # share of the known images that may be called unknown
 ROUNDING = 1e-6  # by which the same cosine may differ between two products of float32
@@ -37,7 +38,7 @@ def classify_neighbors(near: Neighbors, labels: Tensor) -> Classified:
     nearer row wins. With k = 1 the nearest row decides.
 
     Args:
-        near: (Q, k) of a search in the gallery; -1 where there is no neighbour.
+        near: (Q, k) of a search in the gallery; -1 where there is no neighbour. The first 1,000 vote.
         labels: (N,) class of each gallery row, 0 or more.
 
     Shapes: (Q, k), (N,) -> labels (Q,), scores (Q,); -1 and -inf for a query without neighbours.
@@ -49,6 +50,7 @@ def classify_neighbors(near: Neighbors, labels: Tensor) -> Classified:
     """
     labels = labels.to(near.index.device)
     sizes = torch.bincount(labels)
+    near = Neighbors(near.index[:, :MOST], near.similarity[:, :MOST])
     rows = max(1, TILE // max(1, near.index.shape[1] ** 2))
     pieces = zip(*(torch.split(each, rows) for each in near), strict=True)
     parts = [_vote(Neighbors(*piece), labels, sizes) for piece in pieces]

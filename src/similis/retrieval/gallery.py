@@ -198,15 +198,25 @@ def search_gallery(
     """
     places = None if label is None else held.places(label)
     rows = held.rows if places is None else as_gallery(held.rows.vectors[places])
-    groups = None
-    if hidden is not None:
-        entries = held.entries if places is None else [held.entries[row] for row in places.tolist()]
-        number = {digest: place for place, digest in enumerate(dict.fromkeys(hidden)) if digest}
-        groups = (
-            torch.tensor([number.get(digest, -1) for digest in hidden]),
-            torch.tensor([number.get(entry.digest, -1) for entry in entries], dtype=torch.long),
-        )
-    near = search(queries, rows, k, groups=groups)
+    entries = held.entries if places is None else [held.entries[row] for row in places.tolist()]
+    near = search(queries, rows, k, groups=hiding_groups(entries, hidden))
     if places is None or not len(places):
         return near
     return near._replace(index=torch.where(near.index < 0, -1, places[near.index.clamp(min=0)]))
+
+
+def search_voters(held: Contents, queries: Tensor, k: int, hidden: Sequence[str] | None = None) -> Neighbors:
+    """The k labelled entries most like each query, by their number among the labelled ones; as ``search_gallery``."""
+    entries = [entry for entry in held.entries if entry.label is not None]
+    return search(queries, held.voters.rows, k, groups=hiding_groups(entries, hidden))
+
+
+def hiding_groups(entries: Sequence[Entry], hidden: Sequence[str] | None) -> tuple[Tensor, Tensor] | None:
+    """Groups of queries and entries in which a query meets no entry of its digest; the empty digest hides nothing."""
+    if hidden is None:
+        return None
+    number = {digest: place for place, digest in enumerate(dict.fromkeys(hidden)) if digest}
+    return (
+        torch.tensor([number.get(digest, -1) for digest in hidden]),
+        torch.tensor([number.get(entry.digest, -1) for entry in entries], dtype=torch.long),
+    )

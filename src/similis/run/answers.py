@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from similis.data.manifest import Manifest
@@ -76,6 +78,39 @@ def entries_of(data: Manifest) -> list[Entry]:
     return [Entry(*row) for row in zip(paths, data.values("class_name"), digests, strict=True)]
 
 
+def check_names(count: int, labels: Any, ids: Any) -> list[str | None]:
+    """The label of each of ``count`` items as text, from one for all or one for each; ids are counted too."""
+    if labels is None or isinstance(labels, str | Integral):
+        named = [None if labels is None else str(labels)] * count
+    else:
+        plain = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
+        named = [None if label is None else str(label) for label in plain]
+    called = count if ids is None else len(list(ids))
+    if not len(named) == called == count:
+        raise UserError(f"{count} items, {len(named)} labels and {called} ids given; give one for each item")
+    return named
+
+
+def data_entries(data: Manifest, labels: Any = None, ids: Any = None) -> list[Entry]:
+    """The images of a data set as entries, with these labels and ids instead of its own where they are given."""
+    own = entries_of(data)
+    named = [entry.label for entry in own] if labels is None else check_names(len(own), labels, ids)
+    called = [entry.id for entry in own] if ids is None else [str(each) for each in ids]
+    if len(called) != len(own):
+        raise UserError(f"{len(own)} images and {len(called)} ids given; give one for each image")
+    return [Entry(name, label, entry.digest) for name, label, entry in zip(called, named, own, strict=True)]
+
+
+def item_entries(
+    items: Sequence[Any], labels: Sequence[str | None], ids: Sequence[Any], digests: Sequence[str]
+) -> list[Entry]:
+    """Items as entries; an id of None is the path, or a part of the hash."""
+    rows = zip(items, labels, ids, digests, strict=True)
+    return [
+        Entry(default_id(item, digest) if own is None else str(own), label, digest) for item, label, own, digest in rows
+    ]
+
+
 def default_id(item: Any, digest: str) -> str:
     """What an item is called if nobody says: its path, or a part of its hash."""
     if isinstance(item, str | Path):
@@ -89,7 +124,7 @@ def find_hits(
     held: Contents, vectors: Tensor, k: int, digests: Sequence[str] | None = None, label: str | None = None
 ) -> list[list[Hit]]:
     """For each vector (n, D) the k entries most like it; see :func:`similis.retrieval.gallery.search_gallery`."""
-    near = search_gallery(held, vectors, k, digests, label)
+    near = search_gallery(held, vectors, min(k, max(1, len(held.entries))), digests, label)
     return [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
 
 

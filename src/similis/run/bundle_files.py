@@ -7,13 +7,17 @@ damage, not forgery; sizes and shapes are checked so that a forged file is refus
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -21,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from similis.retrieval.gallery import Entry
 from similis.training.files import damage_error, explain_write_errors, flush_folder
 from similis.training.folder import RunFolder
-from similis.values import UserError
+from similis.values import DataError, UserError
 
 FORMATS = ("similis-model-1", "similis-model-2")
 FORMAT = FORMATS[-1]
@@ -31,11 +35,15 @@ CARD, ONNX, CHECKSUMS, TRAINED = "README.md", "model.onnx", "checksums.json", "t
 NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX, TRAINED)
 STAGED = ".new-"  # begins the name of the folder that a model is written to first
+FORGOTTEN = 3600.0  # seconds after which such a folder was left behind
+SWAPPING = RLock()  # threads of one process that save or load take turns where files are moved
 WHOLE = ".whole"  # folder of a finished save whose files are being moved to their places
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
 KINDS = ("F32", "F16", "I8")  # of vectors
 MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
 
+T = TypeVar("T")
+TRIES = 20  # of reading a folder that another process replaces again and again
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type and shape
 
 
@@ -44,19 +52,35 @@ def stage_files(path: Path) -> Iterator[Path]:
     """A hidden folder for the files of a model, which replace those in ``path`` if the block ends without an error."""
     with explain_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
-        for left in path.glob(f"{STAGED}*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=path))
+        for left in path.glob(f"{STAGED}*"):
+            if is_left_behind(left):
+                shutil.rmtree(left, ignore_errors=True)
+        staged = Path(tempfile.mkdtemp(prefix=f"{STAGED}{platform.node()}-{os.getpid()}-", dir=path))
     try:
         yield staged
         with explain_write_errors(path):
             flush_folder(staged)
-            adopt_staged(path)  # what an earlier save has left
-            staged.rename(path / WHOLE)  # from here on the new model counts
-            flush_folder(path)
-            adopt_staged(path)
+            with SWAPPING:
+                adopt_staged(path)  # what an earlier save has left
+                staged.rename(path / WHOLE)  # from here on the new model counts
+                flush_folder(path)
+                adopt_staged(path)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def is_left_behind(staged: Path) -> bool:
+    """Whether the process that wrote this folder was killed: it is gone, or of another machine and long silent."""
+    node, _, number = staged.name.removeprefix(STAGED).rpartition("-")[0].rpartition("-")
+    if os.name == "posix" and node == platform.node() and number.isdecimal():
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return False
+    return time.time() - staged.stat().st_mtime > FORGOTTEN
 
 
 def adopt_staged(path: Path) -> None:
@@ -82,9 +106,33 @@ def adopt_staged(path: Path) -> None:
 
 def holds_model(path: Path) -> bool:
     """Whether a folder holds a saved model, after what a killed process has left of a save was finished."""
-    with explain_write_errors(path):
+    with explain_write_errors(path), SWAPPING:
         adopt_staged(path)
     return (path / ABOUT).exists()
+
+
+def read_whole(path: Path, read: Callable[[], T]) -> T:
+    """What ``read`` makes of a saved model; read again if another process has replaced the files meanwhile."""
+    for _ in range(TRIES):
+        before = version_of(path)
+        try:
+            found = read()
+        except (DataError, FileNotFoundError):
+            if version_of(path) == before and not (path / WHOLE).exists():
+                raise
+        else:
+            if version_of(path) == before:
+                return found
+        holds_model(path)  # finish what the other process has begun
+    return read()
+
+
+def version_of(path: Path) -> tuple[int, int] | None:
+    """What changes when the model in a folder is replaced."""
+    with suppress(OSError):
+        facts = (path / CHECKSUMS).stat()
+        return facts.st_ino, facts.st_mtime_ns
+    return None
 
 
 def check_files(path: Path) -> str:

@@ -25,6 +25,7 @@ from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
 STATES = 6  # copies of the weights that a run holds beyond those of the trial: AdamW twice, start and chosen ones
+LATER = 2**28 - 2**26  # bytes of evaluation and pictures, which the trial does not do
 TRIAL = 20  # images of a trial on the processor, where a larger batch is no quicker
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds
         embed=embedded / count,
         untouched=untouched / count,
         untouched_loads=len(networks),
-        memory=0.0 if peak is None else peak + STATES * weights,
+        memory=0.0 if peak is None else peak + STATES * weights + LATER,
     )
 
 

@@ -95,15 +95,20 @@ class Encoder:
         raw = data.fetch(Request(torch.arange(len(items)), "eval", 0, 0))
         return raw.numpy(), data.finish(raw, channels_last=self.machine.channels_last).to(self.where)
 
-    def look_up(self, items: Sequence[Any], gallery: Gallery, batch_size: int) -> tuple[Tensor, list[str]]:
-        """Vectors (n, D) and hashes of some items; those that the gallery knows are not embedded again."""
+    def look_up(
+        self, items: Sequence[Any], gallery: Gallery, batch_size: int, first: int = 0
+    ) -> tuple[Tensor, list[str]]:
+        """Vectors (n, D) and hashes of some items, the first of which has that number for errors.
+
+        Those that the gallery knows are not embedded again.
+        """
         opened = [self.open(item) for item in items]
         digests = [self.digest(item) for item in opened]
         known = [gallery.known(digest) for digest in digests]
         new = [place for place, vector in enumerate(known) if vector is None]
         vectors = torch.empty(len(items), self.embedder.dim)
         if new:
-            names = item_names(items)
+            names = item_names(items, first)
             vectors[new] = self._encode_opened(
                 [opened[place] for place in new], batch_size, [names[place] for place in new]
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from similis.run.bundle_files import holds_model
+from similis.run.bundle_files import holds_model, read_whole
 from similis.run.finished import finished, trained_model
 from similis.run.machine import Machine
 from similis.run.model import Model
@@ -33,13 +33,19 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
     """
     machine, folder = Machine(device=device, workers=workers), Path(path)
     if holds_model(folder):
-        embedder, spec, name, held = read_model_folder(folder, machine)
-        model = Model(embedder, spec, name=name, machine=machine)
-        model.gallery.add(held.vectors, held.entries)
-    else:
-        result = finished(folder)
-        embedder, folder = trained_model(result, machine), result.folder
-        model = Model(embedder, result.spec.model, name=result.address, machine=machine, folder=folder)
+        return read_whole(folder, lambda: load_folder(folder, machine))
+    result = finished(folder)
+    embedder, folder = trained_model(result, machine), result.folder
+    model = Model(embedder, result.spec.model, name=result.address, machine=machine, folder=folder)
+    model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
+    return model
+
+
+def load_folder(folder: Path, machine: Machine) -> Model:
+    """The model of a folder that :meth:`Model.save` wrote."""
+    embedder, spec, name, held = read_model_folder(folder, machine)
+    model = Model(embedder, spec, name=name, machine=machine)
+    model.gallery.add(held.vectors, held.entries)
     model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
     return model
 

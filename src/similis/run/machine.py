@@ -31,7 +31,6 @@ class Machine:
         keep_memory: freed memory stays with this process (see ``similis.training.allocator``).
         communicator: the processes that share the run, each with its part of every batch; None for one.
         divide_classes: each of these processes owns a share of the class vectors and their optimiser state.
-        pass_rows: these processes pass their rows of a batch round, a tile at a time, and never gather them.
     """
 
     root: Path = Path("runs")
@@ -44,7 +43,6 @@ class Machine:
     keep_memory: bool = True
     communicator: Communicator | None = None
     divide_classes: bool = False
-    pass_rows: bool = False
 
     @cached_property
     def chosen(self) -> torch.device:

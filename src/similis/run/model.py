@@ -13,12 +13,20 @@ from torch import Tensor
 from similis.data.manifest import Manifest
 from similis.model.embedder import Embedder
 from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
-from similis.retrieval.gallery import Contents, Entry, Gallery
+from similis.retrieval.gallery import Contents, Gallery
 from similis.retrieval.grouping import group_vectors
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
-from similis.run.answers import Explanation, default_id, entries_of, explain_pair, find_hits, name_queries
-from similis.run.encoding import Encoder, chunks, ready_vectors
+from similis.run.answers import (
+    Explanation,
+    check_names,
+    data_entries,
+    explain_pair,
+    find_hits,
+    item_entries,
+    name_queries,
+)
+from similis.run.encoding import CHUNK, Encoder, chunks, ready_vectors
 from similis.run.faults import Fault, find_faults
 from similis.run.machine import Machine
 from similis.run.model_card import model_card
@@ -129,24 +137,15 @@ class Model:
             ids: an id for each item; None for the path, or else a hash of the contents. A known id is replaced.
         """
         if isinstance(items, Manifest):
-            self.gallery.add(self._encode_data(items), entries_of(items))
+            self.gallery.add(self._encode_data(items), data_entries(items, labels, ids))
             return
         given = self._encoder.listed(items)
-        if isinstance(labels, str | int) or labels is None:
-            labels = [labels] * len(given)
-        names = [None if label is None else str(label) for label in labels]
+        named = check_names(len(given), labels, ids)
         called = [None] * len(given) if ids is None else list(ids)
-        if not len(names) == len(called) == len(given):
-            raise UserError(
-                f"{len(given)} items, {len(names)} labels and {len(called)} ids given; give one for each item"
-            )
-        for chunk in chunks(zip(given, names, called, strict=True)):
-            vectors, digests = self._encoder.look_up([item for item, _, _ in chunk], self.gallery, BATCH)
-            entries = [
-                Entry(str(own) if own is not None else default_id(item, digest), label, digest)
-                for (item, label, own), digest in zip(chunk, digests, strict=True)
-            ]
-            self.gallery.add(vectors, entries)
+        for start in range(0, len(given), CHUNK):
+            part = slice(start, start + CHUNK)
+            vectors, digests = self._encoder.look_up(given[part], self.gallery, BATCH, start)
+            self.gallery.add(vectors, item_entries(given[part], named[part], called[part], digests))
 
     def remove(self, ids: Sequence[str] | str) -> None:
         """Take ids out of the gallery."""
@@ -155,9 +154,9 @@ class Model:
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
         given = items if isinstance(items, Manifest) else self._encoder.listed(items)
-        if isinstance(given, list) and not given:
-            raise UserError(f"no images given for the label {label!r}; give one or more, of different views")
-        self.add(given, labels=str(label))
+        if label is None or (isinstance(given, list) and not given):
+            raise UserError(f"the label is {label!r}; give one image or more, and the name of their class")
+        self.add(given, labels=label)
 
     def forget(self, label: str) -> None:
         """Take all images of a class out of the gallery."""
@@ -204,7 +203,7 @@ class Model:
                 "class, or pass unknown=False"
             )
         limit = self.limit_of_unknown(held, refuse) if unknown else None
-        answers = name_queries(search(self._vectors(items), rows, k), labels, names, limit)
+        answers = name_queries(search(self._vectors(items), rows, min(k, len(labels))), labels, names, limit)
         return answers[0] if self._encoder.is_one(items) else answers
 
     def limit_of_unknown(self, held: Contents, refuse: float = REFUSED) -> float:

@@ -115,11 +115,13 @@ def write_network(path: Path, embedder: Embedder, spec: ModelSpec, name: str) ->
 
 
 def count_rates(held: Contents, threshold: Threshold | None, trained_on: TrainedOn | None) -> list[Rate]:
-    """Error rates on the classes of the threshold, or else on those of the gallery that did not train the model."""
-    if threshold is not None or trained_on is None:
-        return error_rates(held, () if threshold is None else threshold.classes)
-    unseen = set(held.numbered.names) - trained_on.seen(held.entries).classes
-    return error_rates(held, sorted(unseen)) if unseen else []
+    """Error rates on the gallery's classes of the threshold, or else on those that did not train the model."""
+    names = set(held.numbered.names)
+    chosen = names & set(() if threshold is None else threshold.classes)
+    if not chosen and trained_on is not None:
+        chosen = names - trained_on.seen(held.entries).classes
+        return error_rates(held, sorted(chosen)) if chosen else []
+    return error_rates(held, sorted(chosen))
 
 
 def write_gallery(path: Path, held: Contents, precision: str) -> None:

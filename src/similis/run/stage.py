@@ -58,7 +58,6 @@ class Stage:
     validate: Validate | None = None
     communicator: Communicator | None = None
     divide: bool = False  # class vectors over the processes
-    streamed: bool = False  # rows of a batch passed round and never gathered
     device: torch.device | str = "cpu"
 
     @property
@@ -72,7 +71,6 @@ class Stage:
             self,
             communicator=machine.communicator,
             divide=machine.divide_classes,
-            streamed=machine.pass_rows,
             device=machine.chosen,
         )
 
@@ -227,7 +225,6 @@ def build_task(stage: Stage) -> Task:
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,
         average=None if t.average_decay is None else MovingAverage(model, t.average_decay),
         communicator=stage.communicator,
-        streamed=stage.streamed,
     )
 
 

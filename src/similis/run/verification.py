@@ -131,7 +131,7 @@ def verify_run(
     threshold, found = choose_threshold(
         embedded,
         far,
-        classes=manifest.class_names,
+        classes=used_classes(photos),
         data=f"{manifest.name}{say_seen(number, keep_trained)}",
         fingerprint=manifest.fingerprint(),
         pairs=photos.pairs,
@@ -179,6 +179,14 @@ def leave_trained_out(photos: Photos, result: RunResult, keep: bool) -> tuple[Ph
     genuine, impostors = (unseen[a] & unseen[b] for a, b in ((p[0], p[1]), (p[2], p[3])))
     check_left(int(genuine.sum()) and int(impostors.sum()), len(seen.classes), repr(manifest.name))
     return Photos(manifest, Pairs(p[0][genuine], p[1][genuine], p[2][impostors], p[3][impostors])), len(seen.classes)
+
+
+def used_classes(photos: Photos) -> list[str]:
+    """Names of the classes whose images are compared."""
+    if photos.pairs is None:
+        return photos.manifest.class_names
+    rows = torch.cat(list(photos.pairs))
+    return list(photos.manifest.classes(rows).values())
 
 
 def read_pairs(path: Path) -> list[tuple[str, str, bool]]:

@@ -117,10 +117,11 @@ def vector_items(given: Vectors, dim: int, limits: Any) -> list[Item]:
     if not bool(vectors.isfinite().all()):
         raise Refusal(422, "a vector has numbers that are not finite; send finite ones")
     check_different(given.ids)
-    return [
-        Item(Entry(check_name("ids", name, limits), label and check_name("labels", label, limits), ""), vector, b"")
-        for name, label, vector in zip(given.ids, labels, vectors, strict=True)
-    ]
+    for what, names in (("ids", given.ids), ("labels", [label for label in labels if label is not None])):
+        for name in names:
+            check_name(what, name, limits)
+    rows = zip(given.ids, labels, vectors, strict=True)
+    return [Item(Entry(name, label, ""), vector, b"") for name, label, vector in rows]
 
 
 def check_different(ids: Sequence[str]) -> None:

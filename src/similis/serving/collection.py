@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from similis.retrieval.classification import VOTERS
-from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
-from similis.retrieval.search import search
+from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery, search_voters
 from similis.run.answers import Answer, Hit, hits, name_queries
 from similis.run.bundle import Rate, read_rates, read_thumbnails
 from similis.run.bundle_files import ABOUT, holds_model
@@ -172,18 +171,26 @@ class Collection:
         most = max(max(query.k, query.voters) for query in queries)
         near = search_gallery(held, vectors, min(most, len(held.entries)), hidden, label)
         index, similarity = near.index.tolist(), near.similarity.tolist()
-        answers = self._answers(held, vectors, near, [query.voters for query in queries]) if label is None else None
+        asked = [query.voters for query in queries]
+        answers = None if label is not None else self._answers(held, vectors, near, asked, hidden)
         for n, query in enumerate(queries):
             listed = hits(held, index[n][: query.k], similarity[n][: query.k])
             yield Found(listed, None if answers is None else answers[n])
 
-    def _answers(self, held: Contents, vectors: Tensor, near: Neighbors, voters: Sequence[int]) -> list[Answer | None]:
+    def _answers(
+        self,
+        held: Contents,
+        vectors: Tensor,
+        near: Neighbors,
+        voters: Sequence[int],
+        hidden: Sequence[str] | None,
+    ) -> list[Answer | None]:
         """The answer to each query; None where it met nobody, and where there are no two labels."""
-        rows, labels, names = held.voters
+        _, labels, names = held.voters
         if len(names) < 2:
             return [None] * len(vectors)
         if len(labels) < len(held.entries):  # those without labels do not vote
-            near = search(vectors, rows, max(voters))
+            near = search_voters(held, vectors, max(voters), hidden)
         answers: list[Answer | None] = [None] * len(vectors)
         for count in set(voters):
             few = Neighbors(near.index[:, :count], near.similarity[:, :count])

@@ -98,7 +98,8 @@ def check_length(what: str, value: str, limits: Limits) -> str:
 def check_name(what: str, value: str, limits: Limits) -> str:
     """An id or a label that is new: it can be kept, shown and typed."""
     check_length(what, value, limits)
-    if not value.strip() or any(unicodedata.category(letter) in UNSHOWN for letter in value):
+    kinds = {unicodedata.category(letter) for letter in value if not letter.isspace()}
+    if not kinds - {"Cf"} or any(unicodedata.category(letter) in UNSHOWN for letter in value):
         raise Refusal(422, f"{what} is {value[:40]!r}; give a name of more than spaces, without control characters")
     return value
 

@@ -49,7 +49,6 @@ class Task:
     freeze: Callable[[bool], None] | None = None
     average: MovingAverage | None = None
     communicator: Communicator | None = None
-    streamed: bool = False
     tables: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -118,7 +117,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
     found: list[Tensor] = []
 
     def value_of(embeddings: Tensor) -> Tensor:
-        with distributed(task.communicator, ring=task.streamed):
+        with distributed(task.communicator):
             value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
         found.append(value.detach())
         return value if task.scaler is None else task.scaler.scale(value)

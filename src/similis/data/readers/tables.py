@@ -73,6 +73,8 @@ def read_parquet(place: str, *, images: str | None = None) -> Manifest:
         stamp = stamp_of(table.schema.metadata) or {}
         check_columns(table.column_names, place)
         columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
+        if stamp and "content" in table.column_names:  # in our own files; elsewhere it may be anything
+            columns["content"] = table.column("content").to_pylist()
     except FileNotFoundError as error:
         raise DataError(f"there is no table {place!r}; check the path") from error
     except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:

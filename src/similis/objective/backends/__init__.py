@@ -1,1 +1,1 @@
-"""How comparisons are computed: one dense matrix, tiles, a ring of ranks; ``base`` and ``choice`` say which."""
+"""How comparisons are computed: one dense matrix, or tiles; ``base`` and ``choice`` say which."""

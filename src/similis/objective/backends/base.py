@@ -246,7 +246,7 @@ class Comparison:
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
         """Products of the columns ``first`` (T,) with the columns ``second`` (T,), in the memory of :meth:`at`."""
-        if len(first) <= len(self.references) or any(block.spread is not None for block in self.references):
+        if len(first) <= len(self.references):
             return (self.take(first) * self.take(second)).sum(-1)
         columns = self._all_columns()
         with full_precision(self.vectors):

@@ -69,9 +69,3 @@ def free_memory(device: torch.device) -> int:
     if hasattr(torch.accelerator, "get_memory_info"):
         return int(torch.accelerator.get_memory_info(device)[0])
     return UNKNOWN_MEMORY
-
-
-def ring_tiling() -> Tiling | None:
-    """The tiling of a ring exchange: it must be the same on all ranks, whatever rows they have."""
-    chosen = current_context().tiling
-    return Tiling(TILE_SIZE // TILE_COLUMNS, TILE_COLUMNS) if chosen == "auto" else chosen

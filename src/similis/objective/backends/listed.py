@@ -41,7 +41,7 @@ def takes_list(ask: Ask, block: Block, rows: int) -> bool:
     """
     if rows * len(block) < LEAST:
         return False
-    plain = block.relation is None and block.labels is not None and block.spread is None and not block.vectors.is_cpu
+    plain = block.relation is None and block.labels is not None and not block.vectors.is_cpu
     flat = not ask.dots and all(v.ndim == 1 for v in ask.rows)  # a further axis may stand for all columns
     return ask.which == "pos" and plain and flat and not torch.compiler.is_compiling()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.base import Comparison
-from similis.objective.backends.choice import choose_tiling, ring_tiling
+from similis.objective.backends.choice import choose_tiling
 from similis.objective.backends.tiled.comparison import compare_in_tiles, replace_by_tiles
 from similis.objective.context import Partition, current_context, spread_evenly
 from similis.objective.host_copies import known_on_host, on_host
@@ -17,10 +17,6 @@ from similis.objective.terms.labels import check_labels, check_rows
 from similis.objective.terms.references import Block, References, batch_references
 from similis.sphere import unit, widen
 from similis.values import DivergedError, UserError
-
-RING_DENSE = (
-    "a miner, and dense(), need a matrix of the rows of all ranks; use distributed(communicator) without ring=True"
-)
 
 
 def compare(embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool) -> Comparison:
@@ -47,8 +43,6 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
     checked = check_rows(checked, count_classes(proxies))
-    if context.shards is not None:
-        context.refuse_ring("a loss whose anchors are samples compares sharded proxies with")
     block = Block(match_precision(proxies, embeddings), class_numbers(proxies, context.shards))
     p = build_comparison(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
     return replace(
@@ -69,16 +63,15 @@ def compare_classes_to(
     share, weights = class_shares(proxies), context.class_weights
     proxies, weights = own_classes(proxies), None if weights is None else own_classes(weights)
     batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
-    remote = batch if context.ring else None
     if batch is not None:
-        embeddings, checked = embeddings if remote else batch.gather(embeddings), batch.gather(checked)
+        embeddings, checked = batch.gather(embeddings), batch.gather(checked)
     if checked.ndim == 2:
         relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
-        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation, spread=remote),)
+        blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation),)
     elif references is None:
-        blocks = (Block(embeddings, checked, spread=remote),)
+        blocks = (Block(embeddings, checked),)
     else:  # a class is no sample: nothing is masked as self
-        blocks = tuple(Block(block.vectors, block.labels, spread=block.spread) for block in references)
+        blocks = tuple(Block(block.vectors, block.labels) for block in references)
     names = None if checked.ndim == 2 else class_numbers(proxies, share)
     p = build_comparison(match_precision(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
     return replace(p, row_weights=weights, communicator=None if share is None else share.communicator)
@@ -161,13 +154,6 @@ def build_comparison(
         sphere: squared norms are 1: distances follow from similarities alone.
         normalise: put everything on the unit sphere.
     """
-    if any(block.spread is not None for block in references):
-        chosen = ring_tiling()
-        if len(references.blocks) > 1:
-            current_context().refuse_ring("references beside the batch are compared with")
-        if chosen is None:
-            raise UserError(RING_DENSE)
-        return compare_in_tiles(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=chosen)
     depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
     tiling = choose_tiling(len(vectors), len(references), depth, vectors.device)
     if tiling is not None and len(vectors) and len(references):

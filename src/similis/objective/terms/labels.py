@@ -17,6 +17,7 @@ from similis.registry import LossEntry
 from similis.values import UserError, send
 
 Check = Callable[..., Tensor]
+CLASSES = "pass classes of shape (B,), for one-hot rows labels.argmax(1)"
 logger = logging.getLogger(__name__)
 
 
@@ -127,29 +128,34 @@ def check_rows(labels: Tensor, classes: int) -> Tensor:
             f"labels have shape {tuple(labels.shape)} and there are {classes} proxies; pass classes of shape (B,), or "
             f"a relation of shape (B, {classes}) for several classes per sample"
         )
-    return labels
+    return check_grades(labels, -1)
 
 
-def check_relation(relation: Tensor, first: int, columns: int) -> None:
-    """Raise unless a relation of samples with samples has one column for each; one-hot rows are no relation.
+def check_relation(relation: Tensor, first: int, columns: int) -> Tensor:
+    """The relation; raises unless it has a column for each sample of the live batch, and is not one-hot rows.
 
     Args:
         relation: (B, columns).
         first: the column that is the first row itself.
         columns: samples of the live batch.
     """
-    given = f"labels have shape {tuple(relation.shape)}"
-    remedy = "pass classes of shape (B,), for one-hot rows labels.argmax(1)"
     if relation.shape[1] != columns:
-        raise UserError(f"{given}; {remedy}, or a relation of shape (B, {columns})")
-    if torch.compiler.is_compiling():
-        return  # a compiler sees no values
-    itself = relation[:, first : first + len(relation)].diagonal()
+        raise UserError(f"labels have shape {tuple(relation.shape)}; {CLASSES}, or a relation of shape (B, {columns})")
+    return check_grades(relation, first)
+
+
+@check_when_called("(Tensor relation, SymInt first) -> Tensor", on_device=lambda relation, _: relation)
+def check_grades(relation: Tensor, first: int) -> Tensor:
+    """A relation as given; NaN raises, and so do 0 and 1 with a 0 where a row meets itself (nowhere if first is -1)."""
+    if relation.is_floating_point() and bool(relation.isnan().any()):
+        raise UserError("the relation holds NaN; give a grade above 0 for positives, 0 for negatives, less for neither")
+    itself = relation[:, first : first + len(relation)].diagonal() if first >= 0 else relation[:0, 0]
     if bool((itself == 0).any()) and bool(((relation == 0) | (relation == 1)).all()):
         raise UserError(
-            f"{given} and hold 0 and 1 with a 0 on the diagonal, so a sample would not be of its own class; {remedy}, "
-            "or a relation with 1 on its diagonal"
+            f"labels have shape {tuple(relation.shape)} and hold 0 and 1 with a 0 on the diagonal, so a sample would "
+            f"not be of its own class; {CLASSES}, or a relation with 1 on its diagonal"
         )
+    return relation
 
 
 @check_when_called("(Tensor labels, SymInt classes) -> Tensor", on_device=lambda labels, _: labels)

@@ -29,8 +29,7 @@ class Block:
     ``own`` holds, for each row, the id that is the row itself, and ``ids`` the ids of the columns;
     both are None where no column can be the row (classes). ``relation`` (rows, M) stands in for
     labels: above 0 a positive with that grade, 0 a negative, below 0 neither. ``mirrored`` blocks
-    hold every pair twice, as (i, j) and (j, i). With ``spread`` the vectors are this process's part of
-    the M columns (labels, ids and relation are of all), and the rest is passed round.
+    hold every pair twice, as (i, j) and (j, i).
     """
 
     vectors: Tensor
@@ -39,10 +38,9 @@ class Block:
     ids: Tensor | None = None
     relation: Tensor | None = None
     mirrored: bool = False
-    spread: Partition | None = None
 
     def __len__(self) -> int:
-        return self.vectors.shape[0] if self.spread is None else self.spread.size
+        return self.vectors.shape[0]
 
     def same(self, row_labels: Tensor | None) -> Tensor:
         """(rows, M): equal labels, or a relation above 0. Self is still among them."""
@@ -141,21 +139,21 @@ class References:
 def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = None) -> References:
     """The live batch as references of itself, and after it a memory.
 
-    Inside ``joined`` the live batch is that of all processes, in the order of their ranks; if it is streamed, its
-    vectors stay with their processes.
+    Inside ``distributed`` the live batch is that of all ranks, in their order.
 
     Args:
         embeddings: (B, D), with gradient; the anchors of this process.
-        labels: (B,) class ids, or a relation (B, B) (joined: rows of these anchors, columns of all).
+        labels: (B,) class ids, or a relation (B, B) (distributed: rows of these anchors, columns of all).
         memory: detached rows of earlier batches, with the anchors' image ids in ``own``.
     """
     joint = current_context().partition(len(embeddings))
     relation = labels if labels.ndim == 2 else None
     if relation is not None:
-        check_relation(relation, 0 if joint is None else joint.first, len(embeddings) if joint is None else joint.size)
+        own, every = (0, len(embeddings)) if joint is None else (joint.first, joint.size)
+        relation = check_relation(relation, own, every)
     first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
     if joint is not None:
-        first, vectors = joint.first, embeddings if current_context().ring else joint.gather(embeddings)
+        first, vectors = joint.first, joint.gather(embeddings)
         own_labels = None if own_labels is None else joint.gather(own_labels)
     position = torch.arange(len(vectors) if joint is None else joint.size, device=embeddings.device)
     block = Block(
@@ -165,11 +163,9 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
         ids=position,
         relation=relation,
         mirrored=True,
-        spread=joint if current_context().ring else None,
     )
     if memory is None:
         return References((block,), joint)
-    current_context().refuse_ring("a memory remembers")
     if relation is not None:
         raise UserError("a memory knows labels only; drop the relation matrix or the memory")
     return References((block, memory), joint)

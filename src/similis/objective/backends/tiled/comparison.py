@@ -11,16 +11,15 @@ from torch import Tensor
 from similis.objective.backends.base import Comparison, squares
 from similis.objective.backends.choice import DEVICE_TILE
 from similis.objective.backends.listed import reduce_listed, takes_list
-from similis.objective.backends.ring import RemoteColumns, reading_order
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
 from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors
 from similis.objective.backends.tiled.reduction import Reduction, reduce_nothing
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
-from similis.objective.context import Partition, Tiling, current_context
+from similis.objective.context import Tiling, current_context
 from similis.objective.host_copies import on_host
-from similis.objective.terms.distances import Similarities, products
-from similis.objective.terms.pair_products import ENTRIES, row_of_each
+from similis.objective.terms.distances import products
+from similis.objective.terms.pair_products import ENTRIES
 from similis.objective.terms.reductions import Reduced, Term, Top
 from similis.objective.terms.references import Block, References
 from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile, as_terms
@@ -37,13 +36,12 @@ class Side:
     reader: TileReader
     labels: Tensor | None
     counting: int | None = None  # the first label where labels rise by one, as those of classes do
-    passed: RemoteColumns | None = None  # then the reader has this process's part of the vectors, labels are of all
     names: Tensor | None = None  # the labels on the host, where tiles are planned
 
     @property
     def order(self) -> Tensor | None:
         """Position -> row; None where rows stand in order already."""
-        return self.reader.order if self.passed is None else self.passed.order
+        return self.reader.order
 
 
 @dataclass(frozen=True)
@@ -66,33 +64,10 @@ class TiledComparison(Comparison):
 
     def columns(self) -> list[Tensor]:
         """The vectors of each block, read with gradient."""
-        self.context.refuse_ring("this loss needs")
-        return self._columns_here()
-
-    def _columns_here(self) -> list[Tensor]:
         return [take_rows(side.reader) for side in self.column_sides]
 
-    def gram(self) -> Tensor:
-        """As of a dense comparison; of columns that are passed round each process adds its own."""
-        parts = [vectors.T @ vectors for vectors in self._columns_here()]
-        spread = [side.passed for side in self.column_sides]
-        parts = [x if p is None else p.joint.communicator.sum(x) for x, p in zip(parts, spread, strict=True)]
-        return torch.stack(parts).sum(0)
-
     def _taken(self, number: int, index: Tensor) -> Tensor:
-        side = self.column_sides[number]
-        return take_rows(side.reader, index) if side.passed is None else side.passed.rows(index)
-
-    def at(self, index: Tensor, anchors: Tensor | None = None) -> Similarities:
-        """As of a dense comparison; columns that are passed round are met where they are, and not fetched."""
-        passed = self.column_sides[0].passed
-        if passed is None:
-            return super().at(index, anchors)
-        row = row_of_each(index, anchors).flatten()
-        places = self._row.reader.places
-        similar, norms = passed.met(self._row.reader, row if places is None else places[row], index.flatten())
-        own = None if self.on_sphere else squares(self.rows)[row] + norms
-        return Similarities(similar.view_as(index), None if own is None else own.view_as(index))
+        return take_rows(self.column_sides[number].reader, index)
 
     def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
         reader = self.column_sides[number].reader
@@ -125,7 +100,6 @@ class TiledComparison(Comparison):
             tiling=self.tiling,
             sphere=self.on_sphere,
             counting=counting,
-            passed=side.passed,
         )
 
     def restore_order(self, value: Tensor) -> Tensor:
@@ -141,8 +115,7 @@ class TiledComparison(Comparison):
         side = self.column_sides[number]
         values = [*(permute(v, row_order) for v in ask.rows), *(permute(v, side.order) for v in ask.cols)]
         values += [permute(widen(v), row_order) for v in ask.dots]
-        seen = plan if side.passed is None else plan.for_remote_tile(side.passed.example(), slice(0, 1))
-        probed, read = probe(seen, values)
+        probed, read = probe(plan, values)
         kinds: list[str] = [term.kind for term in probed]
         stack = side.reader.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
         depth = max(term.values.shape[2:].numel() for term in probed) // stack
@@ -193,9 +166,6 @@ def compare_in_tiles(
     row = make_side(vectors, row_labels, normalise)
 
     def side(block: Block) -> Side:
-        if block.spread is not None:
-            own = row if block.vectors is vectors else None
-            return make_remote_side(block, block.spread, own, normalise, tiling.columns)
         if block.vectors is vectors and same_labels(block.labels, row_labels):
             return row
         return make_side(block.vectors, block.labels, normalise)
@@ -258,17 +228,6 @@ def is_in_band(block: Block, row_labels: Tensor | None) -> bool:
     found = torch.isin(ids, own).nonzero()[:, 0]
     same = own[:, None] == ids[found]
     return not bool((same & (on_host(row_labels)[:, None] != labels[found])).any())
-
-
-def make_remote_side(block: Block, joint: Partition, own: Side | None, normalise: bool, size: int) -> Side:
-    """Vectors of which each process has a part and the rest is passed round; ``own`` if the part has a reader."""
-    labels = block.labels
-    if own is None:
-        part = None if labels is None else labels[joint.first : joint.first + joint.own]
-        own = make_side(block.vectors, part, normalise)
-    passed = RemoteColumns(own.reader, joint, reading_order(joint, labels, own.reader.raw.device), size)
-    ordered = permute_optional(labels, passed.order)
-    return Side(own.reader, ordered, passed=passed, names=None if ordered is None else on_host(ordered))
 
 
 def take_rows(reader: TileReader, index: Tensor | None = None) -> Tensor:

@@ -54,12 +54,10 @@ class Reduction:
         """Reduce tile by tile; keep one value per row."""
         plan, count = self.plan, len(self.plan.rows)
         joined = [repeat_rows(nothing, count) for _, nothing in self.empty]
-        for part, place, _ in plan.parts():
-            here = plan.here(values, place)
-            for span in part.spans():
-                for view, terms in evaluate_views(part, span, here):
-                    for whole, term in zip(joined, terms, strict=True):
-                        merge_tile(whole, view, term, part)
+        for span in plan.spans():
+            for view, terms in evaluate_views(plan, span, values):
+                for whole, term in zip(joined, terms, strict=True):
+                    merge_tile(whole, view, term, plan)
         keep = [r for r, (kind, _) in zip(joined, self.empty, strict=True) if kind == "lse" and isinstance(r, Tensor)]
         tops = [x for r in joined if isinstance(r, Top) for x in r]
         return Computed([x for r in joined for x in (r if isinstance(r, Top) else (r,))], keep, tops)
@@ -69,11 +67,9 @@ class Reduction:
         plan, values = self.plan, outer.values
         weights = row_weights([kind for kind, _ in self.empty], outer.gradients, list(outer.saved))
         collected = [torch.zeros_like(v) if need else None for v, need in zip(values, outer.needs, strict=True)]
-        rows, columns = outer.buffers.of(plan.rows), outer.buffers.of(plan.columns)
-        for part, place, buffer in plan.parts(columns):
-            way = BackwardPass(plan.here(values, place), weights, plan.here(collected, place), rows, buffer)
-            for span in part.spans():
-                backward_tile(part, span, way)
+        way = BackwardPass(values, weights, collected, outer.buffers.of(plan.rows), outer.buffers.of(plan.columns))
+        for span in plan.spans():
+            backward_tile(plan, span, way)
         return collected
 
 

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from similis.objective.backends.choice import positive_rows
-from similis.objective.backends.ring import RemoteColumns
-from similis.objective.backends.tiled.reader import GradientBuffer, TileReader
+from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.context import Tiling
 from similis.objective.terms.distances import products
 from similis.objective.terms.reductions import Term, restrict
 from similis.objective.terms.references import Block, Set
 from similis.objective.terms.tile import Tile, TileFunction, as_terms
-
-Value = TypeVar("Value", bound=Tensor | None)
 
 
 class TileRange(NamedTuple):
@@ -74,7 +71,6 @@ class TileSchedule:
     tiling: Tiling
     sphere: bool
     counting: int | None = None  # label of the first column where labels rise by one; then the block holds none
-    passed: RemoteColumns | None = None  # columns that are passed round; then ``columns`` are those of this process
     mutual: bool = False  # what the loss makes of a tile is, turned, what it makes of the mirror image
 
     @property
@@ -87,37 +83,6 @@ class TileSchedule:
         """Whether rows and columns stand in the order of labels."""
         named = self.counting is not None or self.block.labels is not None
         return self.block.relation is None and self.row_labels is not None and named
-
-    def parts(self, own: GradientBuffer | None = None) -> Iterator[tuple[TileSchedule, slice, GradientBuffer | None]]:
-        """The plan itself or, where columns are passed round, that of each stretch of them while it is here.
-
-        With the buffer of the columns of this process, each part has the buffer of its columns; what a
-        stretch has in it goes to its owner when the stretch is left.
-        """
-        if self.passed is None:
-            yield self, slice(None), own
-            return
-        for visit, place, buffer in self.passed.visits(own):
-            yield self.for_remote_tile(visit, place), place, buffer
-
-    def for_remote_tile(self, visit: TileReader, place: slice) -> TileSchedule:
-        """The plan for a stretch of the columns that is here."""
-        labels, ids, relation = self.block.labels, self.block.ids, self.block.relation
-        block = replace(
-            self.block,
-            vectors=visit.raw,
-            labels=None if labels is None else labels[place],
-            ids=None if ids is None else ids[place],
-            relation=None if relation is None else relation[:, place],
-            spread=None,
-        )
-        names = None if self.column_names is None else self.column_names[place]
-        return replace(self, columns=visit, block=block, passed=None, column_names=names)
-
-    def here(self, values: Sequence[Value], place: slice) -> list[Value]:
-        """Values that the loss passes on (or their gradients), those of columns for a stretch of them."""
-        begin, ends = self.counts
-        return [v[place] if v is not None and begin <= n < ends else v for n, v in enumerate(values)]  # type: ignore[misc]
 
     def spans(self) -> Iterator[TileRange]:
         """All tiles that have to be met."""

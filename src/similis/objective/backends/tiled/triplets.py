@@ -87,7 +87,7 @@ def hinge_over_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hin
     Shapes: r rows -> three times (r,), the last two whole numbers. Time r M log n for M columns and
     n positives of a row beside the products, memory of a strip of rows times M.
     """
-    if p.context.tiling is None or p.context.ring:
+    if p.context.tiling is None:
         return over_triplets(
             p, lambda near, far, _: relu(near.far(geometry) - far.far(geometry) + margin), directed=False
         )
