@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from similis.cli.train_spec import fit_batch
+from similis.cli.train_spec import check_weights, fit_batch
+from similis.data.open_data import list_data
 from similis.data.splits import validation_classes
 from similis.engine.device import GIB, count_cores, total_memory
 from similis.run.cost import activation_bytes
@@ -47,6 +48,8 @@ def fit_defaults(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> Ru
         keys: dotted keys of what was asked for.
         machine: its device, cores and memory count, and not what is in use of them.
     """
+    list_data(spec.data.source, root=machine.data_root, allow_counts=spec.data.allow_counts)
+    check_weights(spec.model)  # after what is quickly seen of the data, and before every photo is read
     spec = fit_validation(spec, keys, machine)
     if learns_from_images(spec):
         source = open_source(spec, machine)

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from similis.data.catalogue import known
 from similis.data.samplers.mined import GROUP
 from similis.model.backbone import PRETRAINED, ZOO, backbones
 from similis.objective.loss_options import check_settings
@@ -68,8 +67,6 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit 
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)
     spec = parse_spec(values)
-    if fit is not None and (Path(source).exists() or source.partition("?")[0] in known):
-        check_weights(spec.model)  # before many photos are read
     return (fit or fit_batch)(spec, keys, machine) if spec.training.epochs else spec
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -45,14 +47,34 @@ def open_data(
         >>> len(open_data("synthetic?classes=4&images=3&size=16"))
         12
     """
+    opened = list_data(source, root=root, images=images, table=table, allow_counts=allow_counts)
+    with explain_read_errors(str(source)):
+        return opened.with_content(verify=verify)
+
+
+def list_data(
+    source: str | Path,
+    *,
+    root: str | None = None,
+    images: str | None = None,
+    table: str | None = None,
+    allow_counts: bool = False,
+) -> Manifest:
+    """As :func:`open_data`, without the hashes of the images, which are not read."""
     if not isinstance(source, str | Path):
         raise UserError(f"the source is {source!r}; give the path of a folder or a file, or the name of a data set")
     source = str(source)
     if not is_utf8(source):
         raise UserError(f"the name {source!r} is not UTF-8; rename the folder or the file")
+    with explain_read_errors(source):
+        return read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
+
+
+@contextmanager
+def explain_read_errors(source: str) -> Iterator[None]:
+    """Turn an error of the file system inside the block into one sentence about this source."""
     try:
-        opened = read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
-        return opened.with_content(verify=verify)
+        yield
     except OSError as error:
         raise DataError(f"{source[:200]!r} cannot be read ({error.strerror or error}); check the path") from error
 

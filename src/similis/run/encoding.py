@@ -172,7 +172,8 @@ def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
 def check_several(items: Any) -> Iterable[Any]:
     """Items as they are given; what cannot be gone through raises an error."""
     if not isinstance(items, Iterable) or (isinstance(items, Tensor | np.ndarray) and not items.ndim):
-        raise UserError(f"the items are a {type(items).__name__}; give {KINDS}, or several of these")
+        given = repr(items) if isinstance(items, int | float | None) else f"a {type(items).__name__}"
+        raise UserError(f"the items are {given}; give {KINDS}, or several of these")
     return items
 
 

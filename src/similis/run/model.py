@@ -155,7 +155,7 @@ class Model:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
         given = items if isinstance(items, Manifest) else self._encoder.listed(items)
         if label is None or (isinstance(given, list) and not given):
-            raise UserError(f"the label is {label!r}; give one image or more, and the name of their class")
+            raise UserError(f"no images or no label ({label!r}) given; give one or more, and the name of their class")
         self.add(given, labels=label)
 
     def forget(self, label: str) -> None:
