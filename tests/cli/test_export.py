@@ -75,8 +75,11 @@ def test_the_card_says_what_the_run_recorded(done, bundle):
         (str(b["pixels"]), f"{100 * b['recall@1']:.2f}", f"{100 * b['map@r']:.2f}") for b in values["before"]
     ]
     assert values["facts"]["data"] in card
-    for part, count in values["facts"]["images"].items():
-        assert f"| {part} | {count} | {values['facts']['classes'][part]} |" in card
+    images, classes = values["facts"]["images"], values["facts"]["classes"]
+    both = [each["train"] + each["validation"] for each in (images, classes)]  # refitted on all of them
+    assert f"| train | {both[0]} | {both[1]} |" in card
+    assert f"| validation, then trained on too | {images['validation']} | {classes['validation']} |" in card
+    assert f"| test | {images['test']} | {classes['test']} |" in card
     assert f"| length chosen on | {values['selected_on']} |" in card
     assert r"| licence | CC-BY-4.0 \| mine |" in card
     assert str(done.folder.parent) not in card

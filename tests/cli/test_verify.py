@@ -58,7 +58,7 @@ def test_the_data_of_the_run_are_known_by_their_contents(done, tmp_path, monkeyp
 
 
 def test_other_data_is_used_whole_and_groups_are_kept_apart(done, tmp_path, capsys):
-    files = {f"{c}{n}.png": picture(10 * c + n) for c in range(4) for n in range(4)}
+    files = {f"{c}{n}.png": picture(9000 + 10 * c + n) for c in range(4) for n in range(4)}
     write(tmp_path, files)
     lines = ["path,class_name,group", *(f"{name},{name[0]},{name[1]}" for name in files)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
@@ -70,7 +70,7 @@ def test_other_data_is_used_whole_and_groups_are_kept_apart(done, tmp_path, caps
 
 def test_a_file_of_pairs_has_the_classes_that_its_genuine_pairs_link(done, tmp_path, capsys):
     names = [f"{n}.png" for n in range(8)]
-    write(tmp_path, {name: picture(n) for n, name in enumerate(names)})
+    write(tmp_path, {name: picture(9000 + n) for n, name in enumerate(names)})
     rows = [(0, 1, 1), (1, 2, 1), (3, 4, 1), (5, 6, 1), (0, 3, 0), (2, 5, 0), (4, 6, 0), (7, 0, 0)]
     text = "first,second,same\n" + "".join(f"{names[a]},{names[b]},{same}\n" for a, b, same in rows)
     (tmp_path / "pairs.csv").write_text(text)

@@ -178,7 +178,7 @@ FAULTS[-1].values[1].function.__doc__ = triplet.__doc__.replace("3.0\n", "4.0\n"
 
 @fault("relation")
 def reads_the_relation_upside_down(x, labels, **options):
-    return triplet(x, labels if labels.ndim == 1 else labels == 0, **options)
+    return triplet(x, labels if labels.ndim == 1 else (labels == 0).fill_diagonal_(True), **options)
 
 
 @fault("memory")

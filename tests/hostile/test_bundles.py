@@ -14,6 +14,7 @@ import similis
 from similis.run.bundle import read_rates, read_thumbnails
 from similis.run.bundle_files import ENTRIES, FILES, GALLERY, MOST_JSON, WEIGHTS, write_checksums
 from similis.run.model_folder import entries_hash
+from similis.run.trained_on import TrainedOn
 from similis.run.verification import Threshold
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
@@ -40,6 +41,7 @@ def sound(tmp_path_factory):
     labels = [str(n % 4) for n in range(12)]
     model.add([picture(n) for n in range(12)], labels=labels, ids=[f"{n}.png" for n in range(12)])
     model.chosen = Threshold(0.1, 0.5, 0.4, 0.6, 1.0, 0.0, ("0", "1", "2", "3"), "gallery", "")
+    model.trained_on = TrainedOn(frozenset(["0" * 32, "f" * 32]), frozenset(["shoe"]))
     return model.save(tmp_path_factory.mktemp("bundles") / "sound", thumbnails={"3.png": b"jpeg"}, onnx=b"onnx")
 
 

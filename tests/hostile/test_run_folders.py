@@ -24,7 +24,8 @@ from tests.run.small import VALUES, child, ran, remains
 SLIM = {"width": "slim", "depth": 1}
 ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
-            "scores.safetensors", "selection.json", "curves.png", "map.png", "sheet.png", "embeddings.csv"]  # fmt: skip
+            "scores.safetensors", "selection.json", "curves.png", "map.png", "sheet.png", "embeddings.csv",
+            "trained-on.safetensors"]  # fmt: skip
 CHECKPOINTS = ["checkpoint-select.safetensors", "checkpoint-select-previous.safetensors", "best-select.safetensors"]
 # What a process leaves that is killed there: after the step, before the checkpoint that would follow.
 INTERRUPTED = {

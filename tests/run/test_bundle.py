@@ -13,7 +13,7 @@ from similis.data.open_data import open_data
 from similis.model.precision import LEVELS, narrow, round_weights, widen_all
 from similis.retrieval.gallery import Contents, Entry
 from similis.run.bundle import SIDE, error_rates, make_thumbnail, read_rates, read_thumbnails
-from similis.run.bundle_files import CHECKSUMS, FILES, ONNX, THRESHOLD
+from similis.run.bundle_files import CHECKSUMS, FILES, ONNX, THRESHOLD, TRAINED
 from similis.run.verification import Threshold
 from similis.training.tensors import save_model
 from similis.values import DataError, UserError
@@ -29,7 +29,12 @@ def test_a_bundle_holds_its_files_and_no_others(model, tmp_path):
     model.add([picture(1), picture(2)], labels=["a", "b"], ids=["1", "2"])
     place = model.save(tmp_path / "b", thumbnails={"2": b"small"})
     there = {file.name for file in place.iterdir()}
-    assert there == set(FILES) - {ONNX, THRESHOLD, "rates.json"}  # two classes of one image have no genuine pair
+    assert there == set(FILES) - {
+        ONNX,
+        THRESHOLD,
+        "rates.json",
+        "trained-on.safetensors",
+    }  # two classes of one image have no genuine pair
     assert set(json.loads((place / CHECKSUMS).read_text())) == there - {CHECKSUMS}
     assert read_thumbnails(place) == [b"", b"small"]
     assert read_rates(place) == []

@@ -35,6 +35,9 @@ class Count:
     def on_validation(self, epoch, value, best):
         self.validations.append((epoch, value, best))
 
+    def on_phase(self, words):
+        pass
+
     def on_end(self, result):
         self.ended += 1
 

@@ -92,7 +92,7 @@ def test_evaluate_prints_a_row_for_each_model(tmp_path, capsys):
     photos = write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(4)})
     result = ran(tmp_path / "runs", data__source=str(photos), training__batch_size=4, training__epochs=1)
     asked = ["evaluate", str(photos), "--model", "small_conv", "--model", str(result.folder), "--weights", "none"]
-    assert ended([*asked, "--size", "16", "--size", "32"]) == 0
+    assert ended([*asked, "--size", "16", "--size", "32", "--keep-trained"]) == 0
     out = capsys.readouterr().out
     assert "24 images of 6 all classes" in out
     assert out.count("small_conv") == 2

@@ -139,7 +139,7 @@ def prepare(
 
     say = partial(console().print, markup=False, soft_wrap=True)
     say(f"device      {describe_device(machine.chosen)}")
-    say(f"reading     {source}")  # hashing many photos takes a while
+    say(f"reading     {ascii(source)[1:-1] if not source.isprintable() else source}")  # many photos take a while
     spec = asked_spec(source, keys, machine, fit_defaults)
     data = open_source(spec, machine)
     machine = fit_machine(machine, spec, len(data.manifest), loaders=loaders, cache_gb=cache_gb)
