@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -47,22 +45,18 @@ def save_index(index: Index, folder: str | Path) -> Path:
     """Write an index to a folder, made if it is not there; an older index is replaced in one step, all else stays."""
     place, codes = Path(folder), f"{uuid.uuid4().hex}.faiss"
     old = read_codes_name(place)
-    with remove_on_error(place / codes):
-        return write_index(index, place, codes, old)
-
-
-@contextmanager
-def remove_on_error(file: Path) -> Iterator[None]:
-    """Remove a file that an error inside the block would leave without an index."""
     try:
-        yield
+        write_index(index, place, codes)
     except BaseException:
-        file.unlink(missing_ok=True)
+        (place / codes).unlink(missing_ok=True)
         raise
+    if old is not None:
+        (place / old).unlink(missing_ok=True)
+    return place
 
 
-def write_index(index: Index, place: Path, codes: str, old: str | None) -> Path:
-    """Write the codes, then ``index.json``, then remove the codes of the index before."""
+def write_index(index: Index, place: Path, codes: str) -> None:
+    """Write the codes, then ``index.json``."""
     replace_file(place / codes, lambda beside: write_handle(index.handle, beside))
     about = About(
         kind=index.kind, effort=index.effort, similarity=index.similarity, model_hash=index.model_hash, ids=index.ids,
@@ -70,9 +64,6 @@ def write_index(index: Index, place: Path, codes: str, old: str | None) -> Path:
     )  # fmt: skip
     about.checksum = about.digest(place)
     replace_file(place / ABOUT, lambda beside: beside.write_text(about.model_dump_json(), encoding="utf-8"))
-    if old is not None:
-        (place / old).unlink(missing_ok=True)
-    return place
 
 
 def read_codes_name(place: Path) -> str | None:
