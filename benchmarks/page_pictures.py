@@ -28,7 +28,7 @@ WAIT = 400  # milliseconds, until thumbnails are drawn
 
 
 def make_bundle(place: Path) -> Path:
-    """The photos with the features of a published network, and a threshold chosen on them."""
+    """The photos with the features of a published network."""
     bundle = place / "bundle"
     if not bundle.exists():
         write_photos(place / "photos")

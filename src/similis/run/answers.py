@@ -67,7 +67,7 @@ def explain_pair(
     own, parts = similarity_maps(encoder.embedder, images)
     title = f"cosine similarity {own:.3f}; lit where the images are alike"
     if similarity is not None:
-        title = f"similarity {similarity:.2f}; lit by the thumbnail that is kept, which has {own:.2f}"
+        title = f"similarity {similarity:.2f}; lit where the images are alike, by the thumbnail that is kept"
     return Explanation(own, parts, draw_explanation(pixels, parts, names=names, title=title))
 
 
