@@ -80,9 +80,7 @@ def train(
     from similis.run.machine import Machine
 
     check_place(ranks, workers, address)
-    machine = Machine(
-        root=runs, device=device, data_root=root, verify=verify, divide_classes=divide_classes
-    )  # fmt: skip
+    machine = Machine(root=runs, device=device, data_root=root, verify=verify, divide_classes=divide_classes)
     named = {
         "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,
         "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,

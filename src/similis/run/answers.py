@@ -94,10 +94,9 @@ def check_names(count: int, labels: Any, ids: Any) -> list[str | None]:
 def data_entries(data: Manifest, labels: Any = None, ids: Any = None) -> list[Entry]:
     """The images of a data set as entries, with these labels and ids instead of its own where they are given."""
     own = entries_of(data)
-    named = [entry.label for entry in own] if labels is None else check_names(len(own), labels, ids)
+    given = check_names(len(own), labels, ids)
+    named = [entry.label for entry in own] if labels is None else given
     called = [entry.id for entry in own] if ids is None else [str(each) for each in ids]
-    if len(called) != len(own):
-        raise UserError(f"{len(own)} images and {len(called)} ids given; give one for each image")
     return [Entry(name, label, entry.digest) for name, label, entry in zip(called, named, own, strict=True)]
 
 

@@ -75,10 +75,8 @@ def is_left_behind(staged: Path) -> bool:
     if os.name == "posix" and node == platform.node() and number.isdecimal():
         try:
             os.kill(int(number), 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, ProcessLookupError)
         return False
     return time.time() - staged.stat().st_mtime > FORGOTTEN
 

@@ -113,7 +113,7 @@ class Model:
             batch_size: images in one forward.
             progress: called with the number of items done.
         """
-        if isinstance(items, Manifest) and items.has("vector"):
+        if isinstance(items, Manifest) and items.has("vector") and self.preprocessing is not None:
             return self._encode_data(items)
         one = self._encoder.is_one(items)
         found = self._encoder.encode([items] if one else items, batch_size, progress)
@@ -244,7 +244,7 @@ class Model:
             a: an item.
             b: another one.
             names: below the two; None for their paths.
-            similarity: of the search that found b, if b is only its thumbnail; the title then states both.
+            similarity: of the search that found b, if b is only its thumbnail; the title then states it.
         """
         own = [str(item) if isinstance(item, str | Path) else name for item, name in ((a, "a"), (b, "b"))]
         return explain_pair(self._encoder, a, b, names or own, similarity)

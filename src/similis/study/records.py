@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from similis.engine.device import peak_memory
 from similis.run.machine import Silence
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
@@ -100,12 +101,8 @@ class Meter(Silence):
     def cost(self) -> dict[str, float]:
         """Seconds of training steps, and the peak memory of this process so far."""
         found = {"seconds": round(self.seconds, 3)}
-        try:
-            import resource
-        except ImportError:  # Windows does not tell
-            return found
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return found | {"memory_mb": round(peak, 1)}
+        peak = peak_memory(torch.device("cpu"))
+        return found if peak is None else found | {"memory_mb": round(peak / 2**20, 1)}
 
 
 def result_record(result: RunResult, spec: RunSpec) -> Record:
