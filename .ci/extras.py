@@ -52,17 +52,13 @@ SMALL = "--backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --bat
 BARE = """
 similis.loss("triplet")(torch.randn(12, 8, requires_grad=True), ["a", "b", "c"] * 4).backward()
 assert "recall@1" in similis.evaluate(torch.randn(20, 4), [0, 1, 2, 3] * 5).means
-run("losses"), run("losses show triplet"), run("miners"), run("spec example")
+run("losses"), run("losses show triplet"), run("losses --miners"), run("train --template yaml")
 """
 PROBES = {
     "vision": """
 model = similis.pretrained("tf_efficientnet_lite0", weights=None, size=32)
 assert model.encode([numpy.zeros((40, 40, 3), numpy.uint8)]).shape[0] == 1
 run(f"train {DATA} {SMALL} --no-pictures")
-""",
-    "lance": """
-run(f"data pack {DATA} packed.lance")
-assert similis.open_data("packed.lance").source.read(0, "")
 """,
     "study": """
 import pyarrow, pyarrow.parquet
@@ -132,7 +128,6 @@ assert next(Path("events").iterdir()).stat().st_size > 50
 # Extra -> what must name it where it is not installed; `tracking` is missed silently, as metrics.jsonl has all.
 LACKS = {
     "vision": 'similis.pretrained("tf_efficientnet_lite0")',
-    "lance": 'importlib.import_module("similis.data.readers.lance").read_lance("no.lance")',
     "study": "similis.tournament",
     "search": 'importlib.import_module("similis.retrieval.index").build_index(torch.eye(3))',
     "sklearn": 'importlib.import_module("similis.sklearn").MetricLearner',

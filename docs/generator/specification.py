@@ -12,9 +12,9 @@ from similis.run.spec import RunSpec
 INTRO = """# Run specification
 
 Everything that determines the numbers of a run is in one validated object. Write it as YAML for `similis train
-run.yaml`, pass it as a mapping to `similis.train`, or set single keys with `--set training.lr=0.001`. `similis spec
-example` prints a file to begin with, and the [JSON schema](schema/run.json) lets your editor complete its keys. A wrong
-key raises an error that names the nearest right one.
+run.yaml`, pass it as a mapping to `similis.train`, or set single keys with `--set training.lr=0.001`. `similis train
+--template yaml` prints a file to begin with, and the [JSON schema](schema/run.json) lets your editor complete its
+keys. A wrong key raises an error that names the nearest right one.
 """
 
 

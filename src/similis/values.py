@@ -46,7 +46,7 @@ class MissingExtraError(SimilisError, ImportError):
 
 EXTRAS = {
     "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
-    "lance": "lance", "faiss": "search",
+    "faiss": "search",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
     "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",
     "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",

@@ -20,11 +20,10 @@ M = Mistake
 WORDS = [
     M("trian photos", "'trian'", "'train'", "Did you mean"),
     M("losses shwo triplet", "'shwo'", "'show'", "Did you mean"),
-    M("spec exmple", "'exmple'", "'example'", "Did you mean"),
     M("data chek photos", "'chek'", "'check'", "Did you mean"),
     M("train photos --ephocs 3", "--ephocs", "--epochs", "Possible options"),
     M("losses --famly pair", "--famly", "Usage: similis losses", "--help"),
-    M("miners extra", "extra", "Usage: similis miners", "--help"),
+    M("train --template toml", "toml", "'yaml', 'schema'", "--template"),
     M("train", "'source'", "Usage: similis train", "--help"),
     M("losses show", "'name'", "Usage: similis losses show", "--help"),
     M("metric t.csv", "'--label'", "Usage: similis metric", "--help"),
@@ -37,7 +36,6 @@ WORDS = [
     M("search RUN", "'query'", "Usage: similis search", "--help"),
     M("verify RUN", "'data'", "Usage: similis verify", "--help"),
     M("compare photos --loss triplet", "'--against'", "Usage: similis compare", "--help"),
-    M("data pack photos", "'out'", "Usage: similis data pack", "--help"),
     M("tournament", "Usage: similis tournament", "report", "Check a plan"),
 ]
 SOURCES = [
@@ -53,8 +51,8 @@ SOURCES = [
     M("train flat", "8 images ('0.png')", "class folder", "move them into one", 1),
     M(f"train singles {SMALL}", "2 validation images of 2 classes", "a class with two such images", "add some", 1),
     M(f"train broken {SMALL}", "'k0/bad.png'", "not an image of a known format", "similis data check", 1),
-    M("train notes.doc", "'notes.doc'", ".zip, .csv, .tsv, .parquet, .lance", "give that", 1),
-    M("train photo.png", "'photo.png'", ".zip, .csv, .tsv, .parquet, .lance", "into a folder of class folders", 1),
+    M("train notes.doc", "'notes.doc'", ".zip, .csv, .tsv, .parquet", "give that", 1),
+    M("train photo.png", "'photo.png'", ".zip, .csv, .tsv, .parquet", "into a folder of class folders", 1),
     M("train bad.csv", "['kind', 'name']", "'path', 'file'", "want one of", 1),
     M("train gone.csv --weights none", "'none.png' (no such file)", "1 of 1 images", "restore them", 1),
     M("train blank.csv", "'blank.csv'", "first line", "must name the columns", 1),
@@ -63,7 +61,6 @@ SOURCES = [
     M("train bad.parquet", "'bad.parquet'", "Parquet file", "write it again", 1),
     M("train none.zip", "'none.zip'", "archive", "check the path", 1),
     M("train none.csv", "'none.csv'", "table", "check the path", 1),
-    M("train none.lance", "'none.lance'", "Lance data set", "similis data pack", 1),
     M("train 'synthetic?clases=3'", "'clases'", "known: classes, images, seed, size", "did you mean 'classes'?"),
     M("train 'synthetic?classes=x'", "'x'", "a whole number", "option classes of synthetic"),
     M("train 'synthetic?classes=0'", "given 0, 12, 64", "2 to 108 classes", "takes"),
@@ -74,8 +71,6 @@ SOURCES = [
     M("data check broken", "'k0/bad.png'", "known format", "replace the file or remove it", 1),
     M("data check empty", "'empty' holds no image", ".jpeg, .jpg", "put images there", 1),
     M("data check photos --smallest-class 0", "'0' given", "greater than or equal to 1", "--smallest-class"),
-    M("data pack photos out", "'out'", "ends in .lance", "a folder that ends"),
-    M("data pack photos there.lance", "'there.lance' exists", "nothing is overwritten", "choose another name"),
     M("data words photos out.txt --encoder x", "'out.txt'", ".safetensors", "give a name"),
 ]
 SETTINGS = [
@@ -104,8 +99,8 @@ SETTINGS = [
     M("train photos --set objective.preset=papr", "'papr'", "known: paper", "did you mean 'paper'?"),
     M("train wrong.yaml", "'training.learning_rate'", "training.epochs", "did you mean 'training.lr'?"),
     M("train list.yaml", "list.yaml holds list", "a mapping with data, model", "it should be"),
-    M("train bad.yaml", "bad.yaml is not YAML", "line 1", "similis spec example"),
-    M("train none.yaml", "none.yaml", "file", "similis spec example"),
+    M("train bad.yaml", "bad.yaml is not YAML", "line 1", "similis train --template yaml"),
+    M("train none.yaml", "none.yaml", "file", "similis train --template yaml"),
 ]
 TRAINING = [
     M("train photos --loss proxy_anchr", "'proxy_anchr'", "known: arcface", "did you mean 'proxy_anchor'?"),
@@ -139,7 +134,6 @@ TRAINING = [
 ]
 MODELS = [
     M("embed photos photos --model RUN", "holds 'kind0'", "which is no part file", "give a new folder"),
-    M("embed photos new --model RUN --format lance", "'new'", "lance ends in .lance", "--format lance"),
     M("embed photos new --model RUN --part-size 0", "'0' given", "greater than or equal to 1", "--part-size"),
     M("embed photos new --model nowhere", "'nowhere'", "known: bn_inception", "any name of timm.list_models()"),
     M("evaluate photos --model nowhere", "'nowhere'", "known: bn_inception", "any name of timm.list_models()"),
@@ -207,7 +201,6 @@ STUDIES = [
     M("compare photos --loss no.py:mine --against nca", "no.py", "FILE.py:FUNCTION", "a registered loss"),
     M(f"compare photos {PAIR} --hours -1", "'-1' given", "greater than or equal to 0", "--hours"),
     M(f"compare photos {PAIR} --trials -1", "search.trials is -1", "greater than or equal to 0", "it should be"),
-    M(f"compare photos {PAIR} --sampler balancd", "'balancd'", "'balanced', 'random'", "it should be"),
     M(f"compare photos {PAIR} --margin -1", "margin is -1.0", "greater than 0", "it should be"),
     M(f"compare photos {PAIR} --workers 0", "'0' given", "greater than or equal to 1", "--workers"),
     M(f"compare photos {PAIR} --set objective.loss=1", "unknown loss 1", "known: arcface", "unknown loss"),

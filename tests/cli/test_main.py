@@ -1,14 +1,17 @@
 """The command line as a user meets it: exit codes, messages, and how fast help appears."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from similis import __version__
 from similis.cli import VERBS, app, function_at, main
 from similis.registry import losses, miners
+from similis.run.spec import parse_spec
 
 HEAVY = [
     "torch",
@@ -93,9 +96,9 @@ def test_other_errors_on_purpose_end_with_code_1(capsys, monkeypatch):
 
 
 def test_a_known_first_word_imports_that_verb_only():
-    names = [command.name for command in app("miners").registered_commands]
-    assert names == ["miners"]
-    assert not app("miners").registered_groups
+    names = [command.name for command in app("search").registered_commands]
+    assert names == ["search"]
+    assert not app("search").registered_groups
 
 
 @pytest.mark.parametrize("place", VERBS.values())
@@ -164,7 +167,14 @@ def test_draw_writes_a_picture_of_the_form(tmp_path, capsys):
 
 
 def test_miners_lists_every_miner(capsys):
-    assert ended(["miners"]) == 0
+    assert ended(["losses", "--miners"]) == 0
     out = capsys.readouterr().out
     assert f"miners ({len(list(miners))})" in out
     assert all(miner.name in out for miner in miners)
+
+
+def test_train_prints_a_specification_to_begin_with(capsys):
+    assert ended(["train", "--template", "yaml"]) == 0
+    assert parse_spec(yaml.safe_load(capsys.readouterr().out)).data.source == "photos/"
+    assert ended(["train", "--template", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "RunSpec"

@@ -25,7 +25,7 @@ TEXTS = {
     "single.csv": "a,kind\n1,x\n2,x\n3,y\n", "same.csv": "a,kind\n1,x\n2,x\n3,x\n",
     "pairs.csv": "photo.png,none.png,1\n",
     "wrong.yaml": "data: {source: photos}\ntraining: {learning_rate: 1}\n", "list.yaml": "- a\n", "bad.yaml": "a: [1\n",
-    "unfinished/spec.json": "{}", "there.lance/x": "",
+    "unfinished/spec.json": "{}",
 }  # fmt: skip
 PLANS = {
     "plan": {}, "loss": {"contestants": ["triplet", "proxy_anchr"]}, "key": {"repetition": 3},

@@ -33,7 +33,7 @@ def broken(tmp_path):
 def test_every_verb_works_beside_a_broken_plug_in_and_its_own_loss_says_why_it_is_missing(broken, tmp_path):
     words = [
         "losses",
-        "miners",
+        "losses --miners",
         "losses show triplet",
         f"{TRAIN} --runs {tmp_path / 'runs'}",
         f"{TRAIN} --loss their_loss",

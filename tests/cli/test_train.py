@@ -195,7 +195,7 @@ def test_an_error_of_a_process_is_one_sentence_too(photos, capsys):
 
 def test_a_missing_file_says_how_to_get_one(tmp_path, capsys):
     assert ended(["train", str(tmp_path / "none.yaml")]) == 2
-    assert "similis spec example" in capsys.readouterr().err
+    assert "similis train --template yaml" in capsys.readouterr().err
 
 
 def test_options_become_a_specification(photos):

@@ -40,14 +40,6 @@ def test_check_ends_with_1_on_errors_only(tmp_path, capsys):
     assert "1 errors" in told
 
 
-def test_pack_writes_what_can_be_opened(tmp_path, capsys):
-    place = str(tmp_path / "s.lance")
-    assert call("pack", "synthetic?classes=4&images=3&size=8", place) == 0
-    packed = open_data(place)
-    assert packed.fingerprint() in capsys.readouterr().out
-    assert packed.read_bytes(7) == open_data("synthetic?classes=4&images=3&size=8").read_bytes(7)
-
-
 def test_wrong_arguments_end_in_one_sentence(capsys):
     assert call("show", "cub200") == 2
     assert "did you mean" in capsys.readouterr().err

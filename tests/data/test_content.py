@@ -15,7 +15,6 @@ import pytest
 from similis.cli import main
 from similis.data import content
 from similis.data.open_data import open_data
-from similis.data.readers.lance import pack
 from similis.data.splits import split_data
 from similis.run.machine import Machine
 from similis.run.run import run
@@ -26,7 +25,16 @@ PATHS = [f"class{label}/{number}.ppm" for label in range(6) for number in range(
 NAMES = [path.partition("/")[0] for path in PATHS]
 FILES = {path: picture(seed, form="PPM") for seed, path in enumerate(PATHS)}  # all of one size
 SWAPPED = dict(zip(PATHS, [*list(FILES.values())[1:], FILES[PATHS[0]]], strict=True))
-LAYOUTS = ("folder", "csv", "zip", "zip-with-table", "parquet-of-paths", "parquet-of-bytes", "lance", "url")
+LAYOUTS = (
+    "folder",
+    "csv",
+    "zip",
+    "zip-with-table",
+    "parquet-of-paths",
+    "parquet-of-bytes",
+    "parquet-of-records",
+    "url",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +64,11 @@ def write_layout(root: Path, layout: str, files: dict[str, bytes]) -> str:
         columns = {"path": PATHS, "class_name": NAMES}
         if layout == "parquet-of-bytes":
             columns["bytes"] = list(files.values())
+        if layout == "parquet-of-records":
+            records = [{"bytes": image, "path": path} for path, image in files.items()]
+            columns = {"image": records, "class_name": NAMES}
         pq.write_table(pa.table(columns), place / "list.parquet")
         return str(place / "list.parquet")
-    if layout == "lance":
-        pack(open_data(str(place)), str(root / "photos.lance"))
-        return str(root / "photos.lance")
     if layout == "url":
         system = fsspec.filesystem("memory")
         for path, data in files.items():
@@ -84,13 +92,11 @@ def test_every_layout_of_the_same_contents_is_the_same_data(tmp_path):
     assert len({open_data(place).fingerprint() for place in places}) == 1
 
 
-@pytest.mark.parametrize("layout", ["folder", "csv", "zip", "zip-with-table", "parquet-of-paths", "lance", "url"])
+@pytest.mark.parametrize("layout", ["folder", "csv", "zip", "zip-with-table", "parquet-of-records", "url"])
 def test_contents_changed_in_place_are_noticed(tmp_path, layout):
     place = write_layout(tmp_path, layout, FILES)
     before = open_data(place)
     assert before.read_bytes(0) == FILES[PATHS[0]]
-    if layout == "lance":
-        fsspec.filesystem("file").rm(place, recursive=True)
     write_layout(tmp_path, layout, SWAPPED)
     after = open_data(place)
     assert after.fingerprint() != before.fingerprint()
@@ -133,7 +139,7 @@ def forge(cache: Path) -> None:
         file.write_text(json.dumps(forged))
 
 
-@pytest.mark.parametrize("layout", ["folder", "zip", "lance", "url"])
+@pytest.mark.parametrize("layout", ["folder", "zip", "parquet-of-bytes", "url"])
 def test_contents_are_read_once_and_again_when_asked_to_verify(tmp_path, cache, layout):
     place = write_layout(tmp_path, layout, FILES)
     right = open_data(place).fingerprint()

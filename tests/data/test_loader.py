@@ -2,15 +2,17 @@
 
 import zipfile
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from similis.data.cache import ImageCache
 from similis.data.examples import FeatureData, image_data
-from similis.data.loader import Loader, context_for
+from similis.data.loader import Loader
 from similis.data.open_data import open_data
 from similis.data.readers.archive import read_archive
-from similis.data.readers.lance import pack
+from similis.data.readers.parquet import ParquetSource
 from similis.data.samplers.balanced import balanced
 from similis.values import DataError, Preprocessing, UserError
 from tests.data.pictures import picture, write
@@ -134,7 +136,7 @@ def test_cache_returns_what_was_put():
     assert cache.used == 60
 
 
-def test_zip_and_lance_feed_workers(tmp_path):
+def test_zip_and_parquet_feed_workers(tmp_path):
     import zipfile
 
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
@@ -144,15 +146,13 @@ def test_zip_and_lance_feed_workers(tmp_path):
     zipped = read_archive(str(tmp_path / "s.zip"))
     zipped.read_bytes(0)  # opened before the fork: workers must not share the handle
     assert same(plain, passes(3, manifest=zipped))
-    packed = pack(MANIFEST, str(tmp_path / "s.lance"))
-    assert same(plain, passes(manifest=packed))
+    columns = {name: MANIFEST.table.column(name) for name in ("path", "label", "class_name", "bytes")}
+    pq.write_table(pa.table(columns), tmp_path / "s.parquet", row_group_size=7)
+    packed = open_data(tmp_path / "s.parquet")
+    assert isinstance(packed.source, ParquetSource)
+    packed.read_bytes(0)  # mapped before the fork
+    assert same(plain, passes(3, manifest=packed))
     assert same(plain, passes(1, 10**6, manifest=packed))
-
-
-def test_workers_are_not_forked_beside_lance(tmp_path):
-    packed = pack(MANIFEST, str(tmp_path / "s.lance"))
-    for manifest in (packed, MANIFEST):  # once imported, Lance's threads are there whoever is read
-        assert context_for(image_data(manifest, WISH)).get_start_method() != "fork"
 
 
 def test_broken_images_are_named(tmp_path):

@@ -1,6 +1,9 @@
 """Readers: one set of images, opened from every layout, is one manifest."""
 
 import csv
+import json
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -13,7 +16,6 @@ import pytest
 
 from similis.data.catalogue import count_parts
 from similis.data.open_data import open_data
-from similis.data.readers.lance import pack
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 
@@ -43,6 +45,19 @@ def write_zip(place):
     return str(place)
 
 
+def write_shards(place, rows=4):
+    """The pictures as Hugging Face datasets writes them: records, numbered classes, files of some rows each."""
+    (place / "data").mkdir(parents=True)
+    features = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}
+    names = {"huggingface": json.dumps({"info": {"features": features}})}
+    records = [{"bytes": data, "path": path} for path, data in FILES.items()]
+    table = pa.table({"image": records, "label": [0, 0, 1, 2, 2, 2]}).replace_schema_metadata(names)
+    for number in range(2):
+        part = table.slice(number * rows, rows)
+        pq.write_table(part, place / f"data/train-{number:05d}-of-00002.parquet", row_group_size=3)
+    return str(place)
+
+
 def layouts(folder, tmp_path):
     yield str(folder)
     yield write_table(folder / "pets.csv")
@@ -54,8 +69,7 @@ def layouts(folder, tmp_path):
     yield str(folder / "pets.parquet")
     pq.write_table(pa.table({"path": PATHS, "class": NAMES, "bytes": list(FILES.values())}), tmp_path / "all.parquet")
     yield str(tmp_path / "all.parquet")
-    pack(open_data(str(folder)), str(tmp_path / "pets.lance"))
-    yield str(tmp_path / "pets.lance")
+    yield write_shards(tmp_path / "hub")
 
 
 def test_every_layout_is_the_same_data(folder, tmp_path):
@@ -79,14 +93,27 @@ def test_fingerprint_does_not_know_the_place_but_knows_the_data(folder, tmp_path
     assert open_data(str(write(tmp_path / "larger", larger))).fingerprint() != base
 
 
-def test_select_keeps_ids_and_bytes(folder, tmp_path):
-    part = open_data(str(folder)).select([5, 2])
+@pytest.mark.parametrize("layout", ["folder", "parquet"])
+def test_select_keeps_ids_and_bytes(folder, tmp_path, layout):
+    part = open_data(str(folder) if layout == "folder" else write_shards(tmp_path / "hub")).select([5, 2])
     assert part.ids.tolist() == [5, 2]
     assert part.read_bytes(0) == FILES["eel/3.png"]
-    packed = pack(part, str(tmp_path / "part.lance"))
-    assert packed.ids.tolist() == [5, 2]
-    assert packed.table.equals(part.table)
-    assert packed.select([1]).read_bytes(0) == FILES["dog/1.png"]
+    assert part.select([1]).read_bytes(0) == FILES["dog/1.png"]
+
+
+def test_images_of_parquet_stay_out_of_memory(tmp_path):
+    images = [np.random.default_rng(row).bytes(2**19) for row in range(96)]
+    pq.write_table(pa.table({"bytes": images, "label": [0, 1] * 48}), tmp_path / "large.parquet", row_group_size=4)
+    script = (
+        "import pyarrow, sys; from similis.data.open_data import open_data; data = open_data(sys.argv[1]); "
+        "print(pyarrow.default_memory_pool().max_memory(), data.table.nbytes, len(data.read_bytes(17)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "large.parquet")], capture_output=True, text=True, check=True
+    )
+    peak, table, image = map(int, done.stdout.split())
+    assert (table < 10_000, image) == (True, 2**19)
+    assert peak < 24 * 2**20, peak  # a batch of the copy, not the 48 MB of all
 
 
 def test_urls_stream_without_local_files():
@@ -166,23 +193,9 @@ def test_wrong_places_are_answered(tmp_path):
         open_data(str(write(tmp_path / "flat", {"a.png": picture(0)})))
     with pytest.raises(DataError, match="not a zip"):
         open_data(str(write(tmp_path, {"x.zip": b"no"}) / "x.zip"))
-    with pytest.raises(DataError, match="there is no Lance data set"):
-        open_data(str(tmp_path / "none.lance"))
-    (tmp_path / "bad.lance").mkdir()
-    with pytest.raises(DataError, match="not a Lance data set"):
-        open_data(str(tmp_path / "bad.lance"))
     write_table(tmp_path / "short.tsv", delimiter="\t", paths=["cat/9.png", *PATHS[1:]])
     with pytest.raises(DataError, match=r"1 images .* missing in"):
         open_data(write_zip(tmp_path / "short.zip"))
-
-
-def test_pack_overwrites_nothing(folder, tmp_path):
-    manifest = open_data(str(folder))
-    pack(manifest, str(tmp_path / "x.lance"))
-    with pytest.raises(UserError, match="exists"):
-        pack(manifest, str(tmp_path / "x.lance"))
-    with pytest.raises(UserError, match=r"\.lance"):
-        pack(manifest, str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("kind", ["fixed", "list", "large", "double"])

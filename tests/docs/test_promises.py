@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT, pages
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 CODE = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
-MODULES = {"pillow": "PIL", "scikit-learn": "sklearn", "faiss-cpu": "faiss", "pylance": "lance"}
+MODULES = {"pillow": "PIL", "scikit-learn": "sklearn", "faiss-cpu": "faiss"}
 
 
 def packages() -> set[str]:

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from similis.data.open_data import open_data
-from similis.data.readers.lance import pack
 from similis.values import DataError
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import check_refused, read_data
@@ -167,19 +166,3 @@ def test_damaged_parquet(tmp_path):
         answers.append(read_data(tmp_path / "list.parquet"))
     assert all("write it again" in answer for answer in answers[:30])
     assert sum(answer is not None for answer in answers) > 30
-
-
-def test_damaged_lance(tmp_path):
-    write(tmp_path / "photos", {f"{path[0]}/{path}": data for path, data in IMAGES.items()})
-    place = tmp_path / "photos.lance"
-    pack(open_data(str(tmp_path / "photos")), str(place))
-    assert read_data(place) is None
-    for file in sorted(path for path in place.rglob("*") if path.is_file()):
-        data = file.read_bytes()
-        answers = []
-        for content in (data[: len(data) // 2], data[: len(data) // 4] + data[len(data) // 2 :], b""):
-            file.write_bytes(content)
-            answers.append(read_data(place))
-        assert all(answers) or file.suffix not in (".lance", ".manifest"), file  # readers do not need the others
-        file.write_bytes(data)
-    assert read_data(place) is None

@@ -111,18 +111,6 @@ def test_a_folder_called_parquet_without_parts_is_a_data_error(tmp_path):
         open_data(tmp_path / "x.parquet")
 
 
-def test_lance_holds_the_same(data, tmp_path):
-    pytest.importorskip("lance")
-    parquet = embed_data(data, tmp_path / "out", MODEL, part_size=16)
-    lance = [embed_data(data, tmp_path / "out.lance", MODEL, part_size=16) for _ in range(2)]
-    assert [done.embedded for done in lance] == [40, 0]
-    assert {done.checksum for done in lance} == {parquet.checksum}
-    assert torch.equal(open_data(tmp_path / "out.lance").vectors, open_data(tmp_path / "out").vectors)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.lance"]
-    with pytest.raises(UserError, match="part_size 16 instead of 8"):
-        embed_data(data, tmp_path / "out.lance", MODEL, part_size=8)
-
-
 WORDS = ("synthetic?classes=40&images=10&size=32", "--model", "small_conv", "--weights", "none", "--size", "48")
 WORDS += ("--part-size", "8", "--device", "cpu")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from similis.cli.spec import example_text
+from similis.cli.spec_template import example_text
 from similis.run.address import address
 from similis.run.spec import RunSpec, parse_spec, read_spec, replace_values, schema
 from similis.values import UserError
@@ -82,7 +82,7 @@ def test_every_field_decides_the_address():
 
 
 def test_the_published_schema_is_the_current_one():
-    """To write it anew: similis spec schema > docs/schema/run.json"""
+    """To write it anew: similis train --template schema > docs/schema/run.json"""
     assert json.loads((ROOT / "docs" / "schema" / "run.json").read_text(encoding="utf-8")) == schema()
 
 

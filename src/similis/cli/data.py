@@ -1,4 +1,4 @@
-"""``similis data show | check | pack | words``: what a data set holds, what is wrong, its packed copy, its names."""
+"""``similis data show | check | words``: what a data set holds, what is wrong with it, how alike its names are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from similis.data.manifest import Manifest
     from similis.run.model import Model
 
-Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, .lance, URL, or a known name.")]
+Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, URL, or a known name.")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")]
 AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts that differ from the official ones.")]
@@ -124,23 +124,6 @@ def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pic
     console().print(f"look at the sheets in {out}, correct the column 'exclude', then: ", end="", markup=False)
     console().print(f"similis train ... --exclude {out / FILE}", markup=False, soft_wrap=True)
     return {"counts": {kind: {"found": f, "exclude": e} for kind, (f, e) in counts.items()}, "files": files}
-
-
-def pack(
-    *,
-    source: Source,
-    out: Annotated[str, typer.Argument(help="A new folder that ends in .lance.")],
-    root: Root = None,
-    allow_counts: AllowCounts = False,
-) -> Result:
-    """Pack a data set into Lance, for quick reads in any order."""
-    from similis.cli.screen import console
-    from similis.data.open_data import open_data
-    from similis.data.readers.lance import pack as write
-
-    packed = write(open_data(source, root=root, allow_counts=allow_counts), out)
-    console().print(f"{out}: {len(packed)} images, fingerprint {packed.fingerprint()}", markup=False)
-    return {"file": out, "images": len(packed), "fingerprint": packed.fingerprint()}
 
 
 def words(

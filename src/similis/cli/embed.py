@@ -1,4 +1,4 @@
-"""``similis embed SOURCE OUT --model RUN|NAME``: the vectors of a whole data set as Parquet files or as Lance."""
+"""``similis embed SOURCE OUT --model RUN|NAME``: the vectors of a whole data set as Parquet files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from similis.cli.options import AllowCounts, Device, Root, Size, Weights
 def embed(
     *,
     source: Annotated[
-        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a URL of these, a known name.")
+        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a URL of these, a known name.")
     ],
     out: Annotated[Path, typer.Argument(help="Folder of the vectors; the same again continues.")],
     model: Annotated[str, typer.Option(help="A run's folder, a saved model or bundle, or a network's name.")],
     weights: Weights = "pretrained",
     size: Size = None,
-    kind: Annotated[
-        Literal["parquet", "lance"], typer.Option("--format", help="Of OUT; lance needs a name that ends in .lance.")
-    ] = "parquet",
     key: Annotated[
         Literal["path", "content"], typer.Option(help="The id of a vector: its path in SOURCE, or a hash of its image.")
     ] = "path",
@@ -48,10 +45,7 @@ def embed(
     from similis.engine.ray import Share
     from similis.run.bulk_embedding import embed_data
     from similis.run.load import ModelChoice
-    from similis.values import UserError
 
-    if (out.suffix == ".lance") != (kind == "lance"):
-        raise UserError(f"--format {kind} and the folder {str(out)!r} given; lance ends in .lance, parquet does not")
     choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model, weights, size, device)
     opened = open_data(source, root=root, allow_counts=allow_counts)
     executor = Executor(workers, on_ray or address is not None, address, Share(cpus, gpus))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     *,
-    data: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a known name.")],
+    data: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a known name.")],
     model: Annotated[
         list[str], typer.Option(help="A run's folder, a saved model, or a network's name; may be given often.")
     ],

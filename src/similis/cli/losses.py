@@ -1,4 +1,4 @@
-"""``similis losses [show | draw]`` and ``similis miners``: what the registry knows."""
+"""``similis losses [--miners | show | draw]``: what the registry knows."""
 
 from __future__ import annotations
 
@@ -31,10 +31,16 @@ SAMPLING = {
 Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.", autocompletion=complete_loss)]
 
 
-def losses(*, context: typer.Context) -> Result | None:
+def losses(
+    *,
+    context: typer.Context,
+    miners: Annotated[bool, typer.Option("--miners", help="List the miners and what they return instead.")] = False,
+) -> Result | None:
     """List the losses by family; see also: show NAME, draw NAME."""
     if context.invoked_subcommand is not None:
         return None
+    if miners:
+        return list_miners()
     from similis.cli.screen import show_table
     from similis.registry import losses as registered
 
@@ -43,6 +49,17 @@ def losses(*, context: typer.Context) -> Result | None:
         if rows:
             show_table(f"{family} ({len(rows)})", COLUMNS, rows)
     return {"losses": [dict(zip(COLUMNS, row(entry), strict=True)) for entry in registered]}
+
+
+def list_miners() -> Result:
+    """The table of miners."""
+    from similis.cli.screen import show_table
+    from similis.registry import miners as registered
+
+    rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registered]
+    show_table(f"miners ({len(rows)})", ("name", "returns", "options", "what it picks", "paper"), rows)
+    names = ("name", "returns", "options", "summary", "paper")
+    return {"miners": [dict(zip(names, each, strict=True)) for each in rows]}
 
 
 def row(entry: LossEntry) -> tuple[str, ...]:
@@ -85,8 +102,6 @@ def show(*, name: Name) -> Result:
 
 def facts(entry: LossEntry) -> dict[str, str]:
     """Title -> text of every fact, in the order shown."""
-    from similis.cli.losses import needs
-
     return {
         "paper": entry.paper,
         "original": f"{entry.network} (network and embedding size)",
@@ -132,7 +147,7 @@ def describe_mining(entry: LossEntry) -> str:
         return "takes no mined tuples"
     alone = f"uses all {entry.accepts} unless you name a miner"
     own = "mines by itself (mined=True)" if entry.options.get("mined") else alone
-    return f"{own}; takes {entry.accepts} of a miner: similis miners"
+    return f"{own}; takes {entry.accepts} of a miner: similis losses --miners"
 
 
 def describe_learned(entry: LossEntry) -> str:
@@ -175,15 +190,3 @@ def draw(
     file = save_forces(name, output, form=form)
     typer.echo(str(file))
     return {"file": file}
-
-
-def miners() -> Result:
-    """List the miners and what they return."""
-    from similis.cli.losses import options
-    from similis.cli.screen import show_table
-    from similis.registry import miners as registered
-
-    rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registered]
-    show_table(f"miners ({len(rows)})", ("name", "returns", "options", "what it picks", "paper"), rows)
-    names = ("name", "returns", "options", "summary", "paper")
-    return {"miners": [dict(zip(names, each, strict=True)) for each in rows]}

@@ -12,6 +12,7 @@ import typer
 
 from similis.cli.json_output import INTERRUPTED, Result
 from similis.cli.options import AllowCounts, Device, Root, Settings, complete_loss
+from similis.cli.spec_template import Template, print_template
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ LARGE_GAP = 0.1  # of R@1, between validation and test
 def train(
     *,
     source: Annotated[
-        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, .lance, a known name, or run.yaml.")
+        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a known name, or run.yaml.")
     ],
     loss: Annotated[
         str | None,
@@ -72,6 +73,12 @@ def train(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
     cpus: Annotated[float, typer.Option(help="Processors of each worker.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of each worker.")] = 0.0,
+    template: Annotated[  # noqa: ARG001 - printed as soon as it is read
+        Template | None,
+        typer.Option(
+            help="Print a run.yaml to begin with, or its JSON schema.", is_eager=True, callback=print_template
+        ),
+    ] = None,
 ) -> Result:
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
     from similis.cli.screen import console

@@ -71,11 +71,6 @@ class ImageData:
     ids: Tensor
     caches: dict[float, ImageCache]
 
-    @property
-    def forkable(self) -> bool:
-        """Whether worker processes may be forked: not with Lance."""
-        return self.manifest.source is None or self.manifest.source.forkable
-
     def fetch(self, request: Request) -> Tensor:
         """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
         return augmented_batch(request, self.preprocessing, self.ids, self.read_image)
@@ -112,7 +107,6 @@ class FeatureData:
 
     vectors: Tensor
     labels: Tensor
-    forkable: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", encode_labels(self.labels))
@@ -134,7 +128,6 @@ class ItemData:
 
     items: Sequence[Any]
     preprocessing: Preprocessing
-    forkable: bool = True
     names: Sequence[str] = ()  # of the items, for errors
 
     @property

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,10 +70,10 @@ class Loader:
         self._queue = _Queue()
         self._workers: DataLoader[Tensor | SimilisError] | None = None
         if workers:
-            options: dict[str, Any] = {"prefetch_factor": prefetch, "multiprocessing_context": context_for(data)}
             # A generator of its own: torch's loader would otherwise draw from the global one on every pass.
             self._workers = DataLoader(_Fetch(data), batch_size=None, sampler=self._queue, num_workers=workers,
-                                       persistent_workers=True, generator=torch.Generator(), **options)  # fmt: skip
+                                       persistent_workers=True, prefetch_factor=prefetch,
+                                       generator=torch.Generator())  # fmt: skip
 
     def train(
         self,
@@ -136,18 +133,3 @@ class Loader:
             ahead = batch
         if ahead is not None:
             yield ahead
-
-
-def context_for(data: Data) -> Any:
-    """How workers start: as Python does by default, but never by a fork where Lance runs its threads.
-
-    The server that then forks them has imported this file and nothing of Lance, so that a worker still
-    starts at once.
-    """
-    if data.forkable and "lance" not in sys.modules:
-        return None
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context

@@ -12,9 +12,9 @@ from similis.data.catalogue import archive_copy, check_counts, known
 from similis.data.manifest import Manifest
 from similis.data.readers.archive import read_archive
 from similis.data.readers.folder import is_utf8, read_folder
-from similis.data.readers.lance import read_lance
+from similis.data.readers.parquet import list_shards, read_parquet
 from similis.data.readers.part_files import list_part_files
-from similis.data.readers.tables import read_delimited, read_parquet
+from similis.data.readers.tables import read_delimited
 from similis.data.sources import is_url
 from similis.registry import find_nearest, unknown
 from similis.values import DataError, SimilisError, UserError
@@ -33,9 +33,9 @@ def open_data(
 
     Args:
         source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder
-            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, a folder of ``part-*.parquet``, ``.lance``, or
-            an fsspec URL of these.
-            A folder that is called like a known data set is given as ``./name``.
+            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, a folder of ``part-*.parquet`` or of
+            ``train-00000-of-00001.parquet``, or an fsspec URL of these. A folder that is called like a known data
+            set is given as ``./name``.
         root: the folder that holds the known data sets; None for the environment variable SIMILIS_DATA.
         images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
         table: the table of a zip archive; None for the one beside it.
@@ -87,19 +87,17 @@ def read_source(
     if name in known:
         return open_known(name, query, root, allow_counts)
     bare = source.rstrip("/")
-    if bare.endswith(".lance"):
-        return read_lance(source)
     if bare.endswith(".zip"):
         return read_archive(source, table=table)
     if bare.endswith((".csv", ".tsv", ".txt")):
         return read_delimited(source, images=images)
-    if bare.endswith((".parquet", ".pq")) or (not is_url(source) and list_part_files(source)):
+    if bare.endswith((".parquet", ".pq")) or (not is_url(source) and (list_part_files(source) or list_shards(source))):
         return read_parquet(source, images=images)
     if is_url(source) or Path(source).is_dir():
         return read_folder(source)
     if Path(source).exists():
         raise DataError(
-            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet, .lance); unpack it into a folder of "
+            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet); unpack it into a folder of "
             "class folders, and give that"
         )
     raise absent_source(source)

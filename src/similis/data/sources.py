@@ -1,4 +1,4 @@
-"""Where the bytes of an image come from: a folder; archives and Lance data sets have their own files.
+"""Where the bytes of an image come from: a folder; archives and Parquet have their own files.
 
 A source is a small frozen value that travels to worker processes; open handles live in a cache that
 is keyed by the process, because a handle shared after a fork would share its file position.
@@ -22,11 +22,6 @@ _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "
 
 class Source(Protocol):
     """Gives the bytes of one image by its id and its relative path."""
-
-    @property
-    def forkable(self) -> bool:
-        """Whether a process that has read from it may fork."""
-        ...
 
     def read(self, id: int, path: str) -> bytes:
         """The encoded image."""
@@ -101,24 +96,11 @@ def check_size(size: int) -> None:
         raise DataError(f"{size} bytes, where an image file has at most {LARGEST}")
 
 
-def tree_version(place: str) -> Version:
-    """The version of a folder with all that is in it."""
-    if is_url(place):
-        system, top = connect(place)
-        versions = {path: file_version(system.unstrip_protocol(path)) for path in system.find(top)}
-    else:
-        files = sorted(path for path in Path(place).rglob("*") if path.is_file())
-        versions = {str(path.relative_to(place)): version_of(path.stat()) for path in files}
-    marks = [(path, version.mark) for path, version in versions.items()]
-    return Version(digest_of(repr(marks).encode()), all(version.settled for version in versions.values()))
-
-
 @dataclass(frozen=True)
 class FolderSource:
     """Files below a folder or an fsspec URL."""
 
     root: str
-    forkable: bool = True
 
     def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
         """The file's bytes."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,11 +19,10 @@ from typing import Literal, NamedTuple
 import torch
 
 from similis.data.manifest import Manifest
-from similis.data.readers.lance import read_lance_stamp, write_lance_vectors
 from similis.data.readers.part_files import read_stamp
 from similis.data.sources import is_url
 from similis.engine.executor import Executor
-from similis.run.embedding_job import EmbeddingJob, PartTask, check_stamp, embed_part, open_encoder
+from similis.run.embedding_job import EmbeddingJob, PartTask, embed_part, open_encoder
 from similis.run.load import ModelChoice
 from similis.values import UserError
 
@@ -58,8 +56,7 @@ def embed_data(
 
     Args:
         data: of :func:`similis.open_data`.
-        folder: new, or of an earlier attempt with the same model, data and part size; all workers must see it. One
-            that ends in ``.lance`` becomes a Lance data set when all parts are there.
+        folder: new, or of an earlier attempt with the same model, data and part size; all workers must see it.
         model: that embeds; workers open it by its name.
         key: what the id of a vector is: the path of its image relative to the source, or the hash of its contents. Both
             stay when images are added.
@@ -78,23 +75,16 @@ def embed_data(
     encoder, model_hash = open_encoder(model)
     rows = torch.split(torch.arange(len(data)), part_size)
     threads = None if executor.on_ray else worker_threads(executor.workers or 1)
-    parts_folder = place.with_name(f"{place.name}.parts") if place.suffix == ".lance" else place
     job = EmbeddingJob(
-        model, model_hash, data.fingerprint(), key, parts_folder.absolute(), len(rows), part_size, batch_size, threads
+        model, model_hash, data.fingerprint(), key, place.absolute(), len(rows), part_size, batch_size, threads
     )
-    if place.suffix == ".lance" and place.exists():
-        stamp = read_lance_stamp(str(place))
-        check_stamp(stamp, job.shared, place)
-        shutil.rmtree(job.folder, ignore_errors=True)  # of an attempt that was killed at its very end
-        embedded, whole = 0, stamp["checksum"]
-    else:
-        job.check_folder()
-        tasks = [PartTask(job, number, data.select(part)) for number, part in enumerate(rows)]
-        left = [task for task in tasks if not task.is_whole]
-        embedded = sum(len(task.data) for task in left)
-        on_finished = None if on_part is None else partial(on_part, embedded)
-        replace(executor, on_finished=on_finished).map(embed_part, left)
-        whole = finish(job, place)
+    job.check_folder()
+    tasks = [PartTask(job, number, data.select(part)) for number, part in enumerate(rows)]
+    left = [task for task in tasks if not task.is_whole]
+    embedded = sum(len(task.data) for task in left)
+    on_finished = None if on_part is None else partial(on_part, embedded)
+    replace(executor, on_finished=on_finished).map(embed_part, left)
+    whole = finish(job)
     seconds = time.perf_counter() - begun
     dim = encoder.embedder.dim
     return BulkEmbedding(place, len(data), dim, job.parts, embedded, seconds, model_hash, job.source, whole)
@@ -109,17 +99,13 @@ def check_keys(data: Manifest, key: str) -> None:
         raise UserError(f"several images of {data.name!r} have the {key} {twice!r}; use the other id: --key {other}")
 
 
-def finish(job: EmbeddingJob, place: Path) -> str:
-    """Remove what killed workers left, make a Lance data set if it is wanted; the checksum of all parts."""
+def finish(job: EmbeddingJob) -> str:
+    """Remove what killed workers left; the checksum of all parts."""
     for leftover in job.folder.glob(".part-*"):
         leftover.unlink(missing_ok=True)
     paths = [job.path(number) for number in range(job.parts)]
     stamps = [read_stamp(path) or {} for path in paths]
-    whole = hashlib.sha256("".join(f"{stamp['ids']} {stamp['vectors']} " for stamp in stamps).encode()).hexdigest()
-    if place.suffix == ".lance":
-        write_lance_vectors(paths, str(place), job.shared | {"checksum": whole})
-        shutil.rmtree(job.folder)
-    return whole
+    return hashlib.sha256("".join(f"{stamp['ids']} {stamp['vectors']} " for stamp in stamps).encode()).hexdigest()
 
 
 def worker_threads(workers: int) -> int | None:

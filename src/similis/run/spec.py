@@ -169,7 +169,7 @@ def explain_validation(item: Mapping[str, Any]) -> str:
         beside = [key for key in fields if key.split(".")[:-1] == place[:-1]]
         return unknown("key", name, beside, elsewhere=fields)
     if item["type"] == "missing":
-        return f"{name} is missing" + ("; `similis spec example` prints one" if name in fields else "")
+        return f"{name} is missing" + ("; `similis train --template yaml` prints one" if name in fields else "")
     if item["type"] == "value_error":
         return f"{item['ctx']['error']}"
     words = f" ({fields[name]})" if fields.get(name) else ""
@@ -195,7 +195,10 @@ def read_spec(path: str | Path, changes: Mapping[str, Any] | None = None) -> Run
 
 
 def file_values(
-    path: Path, *, keys: str = "data, model, ...", begin: str = "`similis spec example` prints one to begin with"
+    path: Path,
+    *,
+    keys: str = "data, model, ...",
+    begin: str = "`similis train --template yaml` prints one",
 ) -> dict[str, Any]:
     """The mapping in a YAML or JSON file.
 

@@ -25,7 +25,6 @@ class ZipSource:
 
     archive: str
     mark: str = ""
-    forkable: bool = True
 
     def read(self, id: int, path: str) -> bytes:  # noqa: ARG002
         """The member's bytes."""

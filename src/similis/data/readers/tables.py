@@ -1,18 +1,15 @@
-"""A table with one row per image: CSV or TSV with paths, Parquet with paths, bytes or ready features."""
+"""A table with one row per image: CSV or TSV with paths."""
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import PurePosixPath
 
 from similis.data.manifest import Manifest, from_columns
-from similis.data.readers.part_files import read_part_files, stamp_of
-from similis.data.sources import FolderSource, first_line, open_binary
-from similis.data.table import check_columns, is_list_of_floats, standardise_columns
-from similis.values import DataError, import_extra
+from similis.data.sources import FolderSource, open_binary
+from similis.data.table import check_columns, standardise_columns
+from similis.values import DataError
 
 
 def read_delimited(place: str, *, images: str | None = None) -> Manifest:
@@ -57,34 +54,3 @@ def read_columns(place: str) -> dict[str, list[str]]:
 def parent(place: str) -> str:
     """The folder of a file, local or URL."""
     return place.rpartition("/")[0] or "."
-
-
-def read_parquet(place: str, *, images: str | None = None) -> Manifest:
-    """A manifest from a Parquet file or a folder of part files; a column ``bytes`` or ``vector`` wins over paths.
-
-    Columns as in :data:`similis.data.table.ALIASES`; paths are relative to ``images``, by default the table's folder.
-    """
-    try:
-        if Path(place).is_dir():
-            table = read_part_files(place)
-        else:
-            with open_binary(place) as file:
-                table = import_extra("pyarrow.parquet").ParquetFile(file).read()
-        stamp = stamp_of(table.schema.metadata) or {}
-        check_columns(table.column_names, place)
-        columns = standardise_columns({name: readable(table.column(name)) for name in table.column_names}, place)
-        if stamp and "content" in table.column_names:  # in our own files; elsewhere it may be anything
-            columns["content"] = table.column("content").to_pylist()
-    except FileNotFoundError as error:
-        raise DataError(f"there is no table {place!r}; check the path") from error
-    except (OSError, UnicodeDecodeError, import_extra("pyarrow").ArrowException) as error:
-        raise DataError(f"{place!r} is no Parquet file or damaged ({first_line(error)}); write it again") from error
-    name = PurePosixPath(place).stem
-    if "bytes" in columns or "vector" in columns:
-        return replace(from_columns(name, columns), model_hash=stamp.get("model", ""))
-    return from_columns(name, columns, FolderSource(images or parent(place)))
-
-
-def readable(column: Any) -> Any:
-    """A column as a list; one of vectors as it is, because each of its numbers would become an object."""
-    return column if is_list_of_floats(column.type) else column.to_pylist()

@@ -1,13 +1,15 @@
-"""``similis spec schema | example``: what a specification may hold, and one to begin with."""
+"""A specification to begin with, for ``similis train --template``: every key with its default, or the schema.
+
+The example is made from the fields themselves, so that it cannot lag behind them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import typer
-
-from similis.cli.json_output import Result
 
 if TYPE_CHECKING:
     from similis.run.training_spec import Part
@@ -15,26 +17,28 @@ if TYPE_CHECKING:
 EXAMPLE = "photos/"  # the source of the example
 
 
-def schema() -> Result:
-    """Print the JSON schema of a specification, for editors."""
+class Template(StrEnum):
+    """What ``--template`` prints."""
+
+    YAML = "yaml"
+    SCHEMA = "schema"
+
+
+def print_template(kind: Template | None) -> None:
+    """Print the template and stop, if one is wanted."""
+    if kind is None:
+        return
     import json
 
-    from similis.run.spec import schema as made
+    from similis.run.spec import schema
 
-    typer.echo(json.dumps(made(), indent=2, sort_keys=True))
-    return made()
-
-
-def example() -> Result:
-    """Print a specification with every key, its default and its meaning, to be saved as run.yaml."""
-    from similis.run.spec import parse_spec
-
-    typer.echo(example_text(), nl=False)
-    return parse_spec({"data": {"source": EXAMPLE}}).model_dump(mode="json")
+    text = example_text() if kind is Template.YAML else json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    typer.echo(text, nl=False)
+    raise typer.Exit
 
 
 def example_text() -> str:
-    """The specification as YAML with comments, from the fields themselves."""
+    """The specification as YAML with comments."""
     from similis.run.spec import RunSpec
 
     return "\n".join(["# similis train run.yaml", *example_lines(RunSpec)]) + "\n"
