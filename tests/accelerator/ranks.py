@@ -6,7 +6,9 @@ import os
 import signal
 from pathlib import Path
 
-from similis.engine.process_group import Place, member_of_group
+import torch
+
+from similis.engine.process_group import join_group
 from similis.run.distributed import run_here
 from similis.run.machine import Machine, Silence
 from similis.run.run import run
@@ -19,8 +21,9 @@ def train_rank(rank: int, world: int, device: str, folder: str, changes: dict, m
     if device == emulator.NAME:
         emulator.load()
         register_group()
-    place = Place(rank, world, f"file://{folder}/store-{device}", 1, 300.0, device)
-    with member_of_group(place) as communicator:
+    torch.set_num_threads(1)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    with join_group(device, store=Path(folder) / f"store-{device}", timeout=300.0) as communicator:
         assert communicator.device.type == device
         run_here(communicator, small(**changes), Machine(root=Path(folder) / device, device=device, **more))
 

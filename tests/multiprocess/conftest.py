@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from similis.engine.local_group import LocalGroup
+from tests.multiprocess.pool import Pool
 
 
 @pytest.fixture(scope="session")
 def pools():
-    kept = {number: LocalGroup(number, timeout=120) for number in (2, 3, 4)}
+    kept = {number: Pool(number) for number in (2, 3, 4)}
     yield kept
     for ranks in kept.values():
         ranks.close()
 
 
-def running(ranks: LocalGroup) -> LocalGroup:
-    return ranks if ranks.running else ranks.__enter__()
+def running(ranks: Pool) -> Pool:
+    return ranks if ranks.processes else ranks.start()
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.rounds import write_json
-from similis.engine.local_group import LocalGroup, RankFailedError
 from similis.objective.context import distributed
 from similis.registry import losses
+from tests.multiprocess.pool import Pool, PoolError
 from tests.multiprocess.work import batch, network, objective
 from tests.proof import CLASSES, DIM
 
@@ -96,12 +96,12 @@ def measured(communicator, kind: str, name: str, counts: tuple[int, ...], path: 
     return [value.detach(), torch.cat([p.grad.flatten() for p in model.parameters()]), joined_gradient]
 
 
-def compare_kinds(ranks: LocalGroup, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
+def compare_kinds(ranks: Pool, kind: str, name: str, counts: tuple[int, ...], path: str = "") -> list[str]:
     """Cells of the table: value, model and learned gradients relative to one process."""
     value, model, learned = measured(None, kind, name, (12,), path)
     try:
         found = ranks.call(measured, kind, name, counts, path)
-    except RankFailedError:
+    except PoolError:
         return ["fails", "", ""]
     mean = sum(float(v) for v, _, _ in found) / len(found)
     return [
@@ -128,7 +128,7 @@ def table(path: str) -> list[tuple[str, ...]]:
     kinds = [("similis", n) for n in OURS] + [("pml", n) for n in PML]
     kinds += [("pml efficient", n) for n in list(PML)[:4]] + [("pml local", n) for n in PML]
     kinds += [("clip", n) for n in CLIP] if path else []
-    ranks = LocalGroup(2, timeout=20).__enter__()
+    ranks = Pool(2, timeout=20).start()
     broken: dict[str, list[str]] = {}  # kinds that cannot gather uneven rows: once seen, not tried again
     for kind, name in kinds:
         for counts in (EVEN, UNEVEN):
@@ -137,7 +137,7 @@ def table(path: str) -> list[tuple[str, ...]]:
                 cells = compare_kinds(ranks, kind, name, counts, path)
                 if cells[0].startswith("fails"):
                     broken[kind] = cells
-                    ranks = LocalGroup(2, timeout=20).__enter__()
+                    ranks = Pool(2, timeout=20).start()
             rows.append((kind, name, " + ".join(map(str, counts)), *cells))
     ranks.close()
     return rows

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from similis.engine.collectives import Collectives
-from similis.engine.local_group import LocalGroup, RankFailedError, launch
+from similis.engine.elastic import launch
+from similis.engine.local import WorkersLostError
+from similis.engine.outcomes import RankFailedError
 from similis.values import UserError
 
 COUNTS = (3, 0, 2, 1)
@@ -106,16 +108,36 @@ def test_without_a_group_nothing_is_promised():
         Collectives()
 
 
-def vanishing(communicator):
-    if communicator.rank == 1:
+def vanishing(communicator, folder, times):
+    """A rank is lost so many times; the others wait for it."""
+    marks = list(folder.iterdir())
+    communicator.barrier()
+    if communicator.rank == 1 and len(marks) < times:
+        (folder / str(len(marks))).touch()
         os.kill(os.getpid(), signal.SIGKILL)
+    communicator.barrier()
+    return communicator.rank, len(marks)
+
+
+def test_a_lost_rank_begins_again_with_the_others(tmp_path):
+    assert launch(vanishing, 2, tmp_path, 1) == [(0, 1), (1, 1)]
+
+
+def test_a_rank_that_is_lost_too_often_ends_the_call(tmp_path):
+    with pytest.raises(WorkersLostError, match=r"rank 1 of 2 was lost \(exit code -9\) after 0 restarts"):
+        launch(vanishing, 2, tmp_path, 9, restarts=0)
+    with pytest.raises(UserError, match="at least one"):
+        launch(vanishing, 0)
+
+
+def failing(communicator, own):
+    if communicator.rank == 1:
+        raise UserError("not with me") if own else KeyError("a bug")
     communicator.barrier()
 
 
-def test_a_lost_process_ends_the_call():
-    with LocalGroup(2, timeout=60) as ranks, pytest.raises(RankFailedError, match="rank 1 of 2 was lost"):
-        ranks.call(vanishing)
-    with pytest.raises(UserError, match="not running"):
-        ranks.call(vanishing)
-    with pytest.raises(UserError, match="at least one"):
-        LocalGroup(0)
+@pytest.mark.parametrize("own", [True, False])
+def test_an_error_of_one_rank_is_the_error_of_the_call(own):
+    kind, words = (UserError, "^not with me$") if own else (RankFailedError, "KeyError: 'a bug'")
+    with pytest.raises(kind, match=words):
+        launch(failing, 2, own)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import torch
 from torch import nn
 
 from similis.data.sampling import samplers, shard_batches
+from similis.engine.local import WorkersLostError
 from similis.objective.loss import loss
 from similis.objective.sharding import shard as divide_classes
 from similis.objective.wrappers.memory import WithMemory
@@ -28,6 +31,7 @@ from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, UserError
+from tests.run.small import remains
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
 OBJECTIVES = {
@@ -130,14 +134,21 @@ SPEC = {
 
 
 class Stop(Silence):
-    """Ends the whole thing when so many steps were made."""
+    """A display whose process is killed when so many steps were made; with a mark, only once."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int, mark: Path | None = None) -> None:
+        self.step, self.mark = step, mark
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
 
     def on_step(self, report, mined) -> None:
-        if report.progress.step >= self.step:
-            raise KeyboardInterrupt
+        if report.progress.step == self.step and not (self.mark and self.mark.exists()):
+            if self.mark:
+                self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -150,8 +161,8 @@ def test_a_run_with_divided_classes_goes_on_with_other_numbers(tmp_path):
         }
     )
     alone = run(spec, Machine(root=tmp_path / "alone"))
-    with pytest.raises(KeyboardInterrupt):
-        run_on_ranks(spec, Machine(root=tmp_path / "4", divide_classes=True), Stop(10), ranks=4)
+    with pytest.raises(WorkersLostError):
+        run_on_ranks(spec, Machine(root=tmp_path / "4", divide_classes=True), partial(Stop, 10), ranks=4, restarts=0)
     (left,) = (tmp_path / "4").glob("[!.]*")
     contents = f"{(left / 'address').read_text()}/select"
     begun = read_checkpoint(left / "checkpoint-select.safetensors", contents).progress.step
@@ -178,6 +189,16 @@ def test_a_run_on_two_processes(tmp_path):
     assert one.test == pytest.approx(two.test)
     assert sorted(p.name for p in one.folder.iterdir()) == sorted(p.name for p in two.folder.iterdir())
     assert run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2).to_json() == two.to_json()  # the result stands
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_run_whose_rank_is_killed_equals_one_that_is_not(tmp_path, ranks):
+    """The launcher begins all ranks again from the last checkpoint: to the bit, also where sums have four terms."""
+    spec = parse_spec(SPEC | {"training": SPEC["training"] | {"checkpoint_steps": 1}})
+    alone = run_on_ranks(spec, Machine(root=tmp_path / "alone"), ranks=ranks)
+    killed = run_on_ranks(spec, Machine(root=tmp_path / "killed"), partial(Stop, 5, tmp_path / "mark"), ranks=ranks)
+    assert (tmp_path / "mark").exists()
+    assert remains(killed.folder) == remains(alone.folder)
 
 
 @pytest.mark.slow

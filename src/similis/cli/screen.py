@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 200
 
 
-def console() -> Console:
+def console(*, to_stderr: bool = False) -> Console:
     """A console of the terminal's width or COLUMNS, or wide enough for every table when output goes to a file."""
     from rich.console import Console
 
-    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=None if fits else PIPE_WIDTH, highlight=False)
+    fits = (sys.stderr if to_stderr else sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if fits else PIPE_WIDTH, highlight=False, stderr=to_stderr)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -84,6 +85,8 @@ def train(
     from similis.cli.screen import console
     from similis.cli.train_display import Display
     from similis.cli.train_spec import ALL_CLASSES, asked_keys, asked_spec, recipe_keys
+    from similis.engine.ray import Share
+    from similis.run.distributed import run_on_ranks, run_on_ray
     from similis.run.machine import Machine
 
     check_place(ranks, workers, address)
@@ -100,24 +103,12 @@ def train(
             spec, machine = prepare(source, keys, machine, loaders, cache_gb)
         else:  # the driver of Ray may have other devices than its workers
             spec, machine = asked_spec(source, keys, machine), replace(machine, workers=loaders or 0)
-        with Display() as display:
-            if workers is None:
-                from similis.run.distributed import run_on_ranks
-
-                result = run_on_ranks(spec, machine, display, ranks=ranks, on_line=display.on_line)
-            else:
-                from similis.engine.ray import Share
-                from similis.run.distributed import run_on_ray
-
-                result = run_on_ray(
-                    spec,
-                    machine,
-                    display,
-                    workers=workers,
-                    address=address,
-                    share=Share(cpus, gpus),
-                    on_line=display.on_line,
-                )
+        display = partial(Display, to_stderr=sys.stdout is sys.stderr)  # as with --json
+        if workers is None:
+            result = run_on_ranks(spec, machine, display, ranks=ranks)
+        else:
+            share = Share(cpus, gpus)
+            result = run_on_ray(spec, machine, display, workers=workers, address=address, share=share)
     except KeyboardInterrupt:
         console().print(
             "\nstopped; the same command goes on from the last checkpoint, or begins again if there is none yet",

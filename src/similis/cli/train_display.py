@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -20,9 +19,9 @@ SMOOTH = 0.9  # of the loss on the screen
 class Display:
     """A line that moves on a terminal; in a pipe, one line for each epoch."""
 
-    def __init__(self) -> None:
-        self.alive = sys.stdout.isatty()
-        self.screen = console()
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        self.screen = console(to_stderr=to_stderr)
+        self.alive = self.screen.is_terminal
         self._bar: Any = None
         self._task: Any = None
         self._begun = 0.0
@@ -90,10 +89,6 @@ class Display:
     def on_phase(self, words: str) -> None:
         """A line at once, for what has no bar."""
         self.screen.print(words, markup=False)
-
-    def on_line(self, line: str) -> None:
-        """A warning or log line of any process, above the line that moves."""
-        self.screen.print(line, markup=False)
 
     def on_end(self, result: Mapping[str, Any]) -> None:
         """Nothing more: the table follows."""

@@ -1,7 +1,7 @@
 """The engine: the only package that starts or reaches other processes.
 
 Input: a function and items, or a function for ranks that share a batch. Output: its results, in order.
-Modules: ``local`` and ``ray`` (items on many processes), ``local_group``, ``worker_group`` and ``process_group`` (ranks
-of this machine, of a Ray cluster, of torchrun), ``collectives`` (what ranks exchange).
+Modules: ``local`` and ``ray`` (items on many processes), ``elastic``, ``ray_train`` and ``process_group`` (ranks of
+this machine, of a Ray cluster, of torchrun), ``collectives`` (what ranks exchange).
 May import: registry, values.
 """

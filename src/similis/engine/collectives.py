@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from similis.values import UserError
+from similis.values import Communicator, UserError
 
 # torch 2.13 renamed both and warns about the old names, which are all that torch 2.6 has
 _all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -39,7 +41,7 @@ class Collectives:
         if not dist.is_initialized():
             raise UserError(
                 "torch.distributed is not initialised in this process; start it by torchrun and call "
-                "torch.distributed.init_process_group, or use similis.engine.local_group"
+                "torch.distributed.init_process_group, or use similis.engine.elastic.launch"
             )
         self.group = group
         self.device = torch.device(device)
@@ -147,6 +149,23 @@ class _Gather(torch.autograd.Function):
         processes, counts = ctx.processes, ctx.counts
         blocks = torch.cat([pad_rows(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
         return processes._scattered(blocks)[: counts[processes.rank]], None, None
+
+
+def replicate(network: nn.Module, communicator: Communicator | None) -> nn.Module:
+    """The network as ``DistributedDataParallel`` has it, whose gradients are means over the ranks; itself for one rank.
+
+    Buckets keep their order from the first step on, so that a resumed run adds in the order of one that was not killed.
+    """
+    if not isinstance(communicator, Collectives) or not any(p.requires_grad for p in network.parameters()):
+        return network
+    return DistributedDataParallel(
+        network, process_group=communicator.group, broadcast_buffers=False, find_unused_parameters=True
+    )
+
+
+def keep_gradients_apart(network: nn.Module) -> AbstractContextManager[None]:
+    """A context whose backward passes add to this rank's gradients; the first one after it joins those of all ranks."""
+    return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
 
 
 def pad_rows(rows: Tensor, length: int) -> Tensor:

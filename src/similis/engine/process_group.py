@@ -1,79 +1,52 @@
-"""A process as a member of a process group: where the members meet, and what an error of the group looks like."""
+"""A process as a member of a process group: the one that torchrun, the elastic launcher or Ray Train started it for."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from similis.values import UserError
 
-OnMessage = Callable[[int, Any], None]  # rank and what it said, at the one who started it
+if TYPE_CHECKING:
+    from similis.engine.collectives import Collectives
 
-
-class Place(NamedTuple):
-    """What a process is told when it starts."""
-
-    rank: int
-    world: int
-    init_method: str  # file:// on one machine, tcp:// between machines
-    threads: int | None
-    timeout: float
-    device: str = "cpu"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all processes are on this machine."""
-        return self.init_method.startswith(("file://", "tcp://127."))
+TIMEOUT = 1800.0  # seconds that a process waits for the others within one collective
 
 
 @contextmanager
-def member_of_group(place: Place) -> Iterator[Any]:
-    """This process as a member of a new process group with its device's backend; gives its communicator."""
-    if sys.platform == "linux" and place.is_local:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    import torch
+def join_group(device: str = "auto", *, store: Path | None = None, timeout: float = TIMEOUT) -> Iterator[Collectives]:
+    """This process as a member of the group that its environment describes, by the backend of its device.
+
+    Args:
+        device: by name; of several devices each process of a machine takes one.
+        store: a file where processes of one machine meet; None for ``MASTER_ADDR`` and ``MASTER_PORT``.
+        timeout: seconds that this process waits for the others within one collective.
+    """
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        raise UserError("RANK and WORLD_SIZE are not set; start this by torchrun, or use similis.engine.elastic.launch")
     import torch.distributed as dist
 
     from similis.engine.collectives import Collectives
     from similis.engine.device import choose_device, group_backend, use_device
 
-    if place.threads is not None:
-        torch.set_num_threads(place.threads)
-    wait = timedelta(seconds=place.timeout)
-    device = choose_device(place.device, int(os.environ.get("LOCAL_RANK", place.rank if place.is_local else 0)))
-    use_device(device)
+    if store is not None and sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", rank)))
+    use_device(chosen)
     dist.init_process_group(
-        group_backend(device), init_method=place.init_method, rank=place.rank, world_size=place.world, timeout=wait
+        group_backend(chosen),
+        init_method="env://" if store is None else f"file://{store}",
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=timeout),
     )
     try:
-        yield Collectives(device=device)
+        yield Collectives(device=chosen)
     finally:
         dist.destroy_process_group()
-
-
-@contextmanager
-def group_of_environment(timeout: float = 1800.0, device: str = "auto") -> Iterator[Any]:
-    """The process group that torchrun describes in the environment; gives its communicator."""
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        raise UserError(
-            "RANK and WORLD_SIZE are not set; start this by torchrun, or use similis.engine.local_group.launch"
-        )
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    with member_of_group(Place(rank, world, "env://", None, timeout, device)) as communicator:
-        yield communicator
-
-
-def is_group_error(error: BaseException) -> bool:
-    """Whether an error only says that the group broke: the reason is with another member.
-
-    Example:
-        >>> is_group_error(RuntimeError("gloo/transport: Connection closed")), is_group_error(ValueError("of my own"))
-        (True, False)
-    """
-    import torch.distributed as dist
-
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))

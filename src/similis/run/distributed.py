@@ -1,33 +1,32 @@
-"""One run on several processes, of this machine or of a Ray cluster: the numbers of one process, up to rounding."""
+"""One run on several ranks, of this machine or of a Ray cluster: the numbers of one process, up to rounding."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
 
-from similis.engine.local_group import launch
+from similis.engine.elastic import launch
 from similis.engine.ray import Share, connect
-from similis.engine.worker_group import run_worker_group
-from similis.run.machine import Machine, Silence, Watch
-from similis.run.remote_progress import RemoteWatch, forward_messages, forward_warnings
+from similis.engine.ray_train import train_on_ray
+from similis.run.machine import Machine, Watch
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import RunSpec
 from similis.values import Communicator
 
-OnLine = Callable[[str], None]
+OpenDisplay = Callable[[], AbstractContextManager[Watch]]  # called by the rank that shows what it does
 
 
 def run_on_ranks(
     spec: RunSpec,
     machine: Machine | None = None,
-    watch: Watch | None = None,
+    display: OpenDisplay | None = None,
     *,
     ranks: int,
     threads: int | None = 1,
-    on_line: OnLine | None = None,
+    restarts: int = 3,
 ) -> RunResult:
     """:func:`run` with each batch divided over ``ranks`` processes; they end with the same result.
 
@@ -36,17 +35,17 @@ def run_on_ranks(
     Args:
         spec: everything that decides the numbers.
         machine: as for ``run``.
-        watch: a display in this process; it sees what the first of the others does.
+        display: opens a display in the first process, which shares the screen of this one.
         ranks: number of processes; the batch size is that of all of them together.
         threads: of each process.
-        on_line: called with each warning or log line of any process.
+        restarts: how often processes may be lost before this call gives up.
     """
     machine = machine or Machine()
     if ranks == 1:
-        return run(spec, machine, watch)
-    on_message = forward_messages(watch or Silence(), on_line)
+        with display() if display else nullcontext() as watch:
+            return run(spec, machine, watch)
     result: RunResult = launch(
-        run_and_report, ranks, spec, machine, threads=threads, device=machine.device, on_message=on_message
+        run_here, ranks, spec, machine, display, threads=threads, device=machine.device, restarts=restarts
     )[0]
     return result
 
@@ -54,43 +53,40 @@ def run_on_ranks(
 def run_on_ray(
     spec: RunSpec,
     machine: Machine | None = None,
-    watch: Watch | None = None,
+    display: OpenDisplay | None = None,
     *,
     workers: int,
     address: str | None = None,
     share: Share | None = None,
     losses_allowed: int = 10,
-    on_line: OnLine | None = None,
 ) -> RunResult:
     """:func:`run` on workers of a Ray cluster; it goes on from the last checkpoint when one of them is lost.
 
     Args:
         spec: everything that decides the numbers.
         machine: as for ``run``; ``root`` must be a folder that all nodes see.
-        watch: a display in this process; it sees what the first worker does.
+        display: opens a display in the first worker; Ray brings what it prints to the screen of this process.
         workers: number of workers; the batch size is that of all of them together.
         address: of an existing cluster; None for one on this machine.
         share: what one worker takes of the cluster.
         losses_allowed: how often workers may be lost before this call gives up.
-        on_line: called with each warning or log line of any worker, and when workers are lost.
     """
     share = share or Share()
     connect(address, cpus=max(os.cpu_count() or 1, round(workers * share.cpus + 0.5)) if address is None else None)
     machine = seen_by_all(machine or Machine())
     if machine.device == "auto" and not share.gpus:  # a worker without a card must not take one
         machine = replace(machine, device="cpu")
-    on_message = forward_messages(watch or Silence(), on_line)
-    found = run_worker_group(
-        run_and_report,
+    result: RunResult = train_on_ray(
+        run_here,
         workers,
         spec,
         machine,
+        display,
+        folder=machine.root,
         share=share,
         losses_allowed=losses_allowed,
         device=machine.device,
-        on_message=on_message,
-    )
-    result: RunResult = found[0]
+    )[0]
     return result
 
 
@@ -99,14 +95,9 @@ def seen_by_all(machine: Machine) -> Machine:
     return replace(machine, root=machine.root.resolve(), data_root=machine.data_root or os.environ.get("SIMILIS_DATA"))
 
 
-def run_and_report(
-    communicator: Communicator, spec: RunSpec, machine: Machine, send: Callable[[Any], None]
+def run_here(
+    communicator: Communicator, spec: RunSpec, machine: Machine, display: OpenDisplay | None = None
 ) -> RunResult:
-    """The part of one process, which reports to whoever started it."""
-    with forward_warnings(send):
-        return run_here(communicator, spec, machine, RemoteWatch(send))
-
-
-def run_here(communicator: Communicator, spec: RunSpec, machine: Machine, watch: Watch | None = None) -> RunResult:
-    """The part of one process; also for torchrun, with ``Collectives()`` as the communicator."""
-    return run(spec, replace(machine, communicator=communicator), watch if communicator.rank == 0 else None)
+    """The part of one rank; also for torchrun, with ``Collectives()`` as the communicator."""
+    with display() if display and communicator.rank == 0 else nullcontext() as watch:
+        return run(spec, replace(machine, communicator=communicator), watch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from similis.engine.process_group import group_of_environment
+from similis.engine.process_group import join_group
 from similis.run.distributed import run_here
 from similis.run.machine import Machine
 from similis.run.spec import read_spec
@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs, seen by every process")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, xpu, ...; each rank takes one")
     given = parser.parse_args(arguments)
-    with group_of_environment(device=given.device) as communicator:
+    with join_group(given.device) as communicator:
         run_here(communicator, read_spec(given.spec), Machine(root=given.runs))
 
 

@@ -8,10 +8,12 @@ Gao, Zhang, Han, Callan: Scaling Deep Contrastive Learning Batch Size, RepL4NLP 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
+from similis.engine.collectives import keep_gradients_apart
 from similis.training.randomness import use_seed
 from similis.values import UserError
 
@@ -23,6 +25,7 @@ def cached_backward(
     *,
     chunk: int,
     seeds: tuple[int, ...],
+    network: nn.Module | None = None,
 ) -> Tensor:
     """Gradients of ``value_of(embed(images))`` with the activations of ``chunk`` images at a time.
 
@@ -32,6 +35,7 @@ def cached_backward(
         value_of: embeddings (B, D) -> scalar.
         chunk: images per forward pass.
         seeds: of the step; both passes of a chunk draw the same random numbers.
+        network: that ``embed`` calls; ranks join its gradients once, with those of the last chunk.
 
     Returns:
         The loss, detached; gradients are in the parameters.
@@ -46,7 +50,8 @@ def cached_backward(
     if gradient is None:
         raise UserError("the loss does not depend on the embeddings; there is nothing to train")
     for i, (part, piece) in enumerate(zip(parts, torch.split(gradient, chunk), strict=True)):
-        torch.autograd.backward(_embed(embed, part, (*seeds, i)), piece)
+        with nullcontext() if network is None or i + 1 == len(parts) else keep_gradients_apart(network):
+            torch.autograd.backward(_embed(embed, part, (*seeds, i)), piece)
     return value.detach()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from similis.engine.collectives import replicate
 from similis.objective.context import distributed
 from similis.training.data_parallel import average_gradients, clip_global_norm, count_global_rows, select_replicated
 from similis.training.gradient_cache import cached_backward
@@ -50,6 +52,11 @@ class Task:
     average: MovingAverage | None = None
     communicator: Communicator | None = None
     tables: dict[str, Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def network(self) -> nn.Module:
+        """The model as ranks share it: a backward pass leaves the mean of their gradients."""
+        return replicate(self.model, self.communicator)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
 
     def embed(images: Tensor) -> Tensor:
         with torch.autocast(images.device.type, dtype=AUTOCAST.get(task.precision), enabled=task.precision in AUTOCAST):
-            embeddings: Tensor = task.model(images)
+            embeddings: Tensor = task.network(images)
         return embeddings
 
     found: list[Tensor] = []
@@ -123,13 +130,12 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         return value if task.scaler is None else task.scaler.scale(value)
 
     if task.chunk is not None and task.chunk < len(batch.labels):
-        cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step))
+        cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step), network=task.network)
     else:
         with use_seed(task.seed, step, 0, device=batch.images.device):
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
-    every = [p for group in task.optimiser.param_groups for p in group["params"]]
-    average_gradients(select_replicated(every, task.loss), task.communicator)
+    average_gradients(select_replicated(list(task.loss.parameters()), task.loss), task.communicator)
     step_optimiser(task)
     if task.average is not None:
         task.average.update(task.model)
