@@ -80,6 +80,8 @@ lines = [",".join(map(str, [*row, f"kind {label}"])) for row, label in zip(rows,
 Path("table.csv").write_text("\\n".join(["a,b,c,d,kind", *lines]))
 run("metric table.csv --label kind", code=0 if importlib.util.find_spec("matplotlib") else 1)
 assert Path("metric").exists() == bool(importlib.util.find_spec("matplotlib"))
+from similis.retrieval.grouping import group_vectors
+assert group_vectors(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])).tolist() == [0, 0, 1, 1]
 """,
     "cluster": """
 from similis.engine import ray as engine

@@ -178,6 +178,8 @@ MODELS = [
         "needs both",
         "two classes, one of them with two images",
     ),
+    M("cluster photos --model RUN --resolution 0", "resolution=0.0", "positive number", "smaller clusters"),
+    M("cluster photos --model RUN --resolution few", "'few' given", "a valid number", "--resolution"),
     M("verify RUN pairs.csv", "'none.png'", "paths start at the file", "1 images are not there", 1),
 ]
 STUDIES = [

@@ -16,12 +16,11 @@ from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.run.load import pretrained
-from similis.run.verification import Threshold
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
 
 pillow = pytest.importorskip("PIL.Image", reason="needs Pillow")
-pytest.importorskip("scipy", reason="needs scipy")
+pytest.importorskip("sknetwork", reason="needs scikit-network")
 MODEL = ["--model", "small_conv", "--weights", "none", "--size", "32"]
 COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (50, 60, 220), "yellow": (230, 220, 60)}
 
@@ -97,13 +96,9 @@ def test_the_model_object_finds_the_same_and_clusters(photos, suspects):
         (line["kind"], line["path"]) for line in lines(suspects / "suspects.csv")
     ]
     images = [draw(colour, number) for colour in COLOURS for number in range(6)]
-    own = torch.arange(len(images)) // 6
-    assert torch.equal(model.cluster(images, threshold=0.97), own)
-    model.enrol(images[:6], "red")
-    model.enrol(images[6:12], "green")
-    limit = model.threshold(far=0.1)
-    model.chosen = Threshold(0.1, limit, limit, limit, 1.0, 0.0, ("red", "green"), "gallery", "")
-    assert torch.equal(model.cluster(images), model.cluster(images, threshold=limit))
+    assert torch.equal(model.cluster(images), torch.arange(len(images)) // 6)
+    with pytest.raises(UserError, match="resolution=0 given"):
+        model.cluster(images, resolution=0)
 
 
 def test_training_leaves_out_what_is_listed_and_keeps_the_test(photos, suspects, tmp_path, caplog):
@@ -154,33 +149,51 @@ def test_a_wrong_list_is_refused(photos, tmp_path, text, error, sentence):
         leave_out(data, split_data(data), read_exclusions(place))
 
 
-def test_photos_become_clusters_and_later_ones_join(tmp_path, capsys):
-    folder, out = tmp_path / "mixed", tmp_path / "clusters"
+@pytest.fixture
+def mixed(tmp_path):
+    """Eight photos of each of three colours in one folder, and the command that clusters them."""
+    folder = tmp_path / "mixed"
     for colour in ("red", "green", "blue"):
         for number in range(8):
             save(draw(colour, number), folder / f"{colour}{number}.png")
-    words = ["cluster", str(folder), *MODEL, "--out", str(out)]
-    assert ended(words) == 2
-    assert "--labelled" in capsys.readouterr().err
-    labelled = tmp_path / "labelled"
-    for colour in COLOURS:
-        for number in range(30, 36):
-            save(draw(colour, number), labelled / colour / f"{number}.png")
-    capsys.readouterr()
-    assert ended([*words, "--labelled", str(labelled), "--folders", "--json"]) == 0
+    return folder, ["cluster", str(folder), *MODEL, "--out", str(tmp_path / "clusters")]
+
+
+def test_photos_become_clusters_and_later_ones_join(mixed, tmp_path, capsys):
+    (folder, words), out = mixed, tmp_path / "clusters"
+    assert ended([*words, "--folders", "--json"]) == 0
     found = json.load(io.StringIO(capsys.readouterr().out))
     table = {line["path"]: int(line["cluster"]) for line in lines(out / "clusters.csv")}
-    assert found["clusters"] == 3
+    assert (found["photos"], found["new"], found["clusters"]) == (24, 24, 3)
     assert len({(path[:-5], cluster) for path, cluster in table.items()}) == 3
     assert (out / "cluster-00000").is_dir()
     assert (out / "clusters.png").is_file()
     save(draw("red", 20), folder / "red9.png")
     save(draw("yellow", 0), folder / "yellow9.png")
-    assert ended([*words, "--threshold", str(found["threshold"]), "--json"]) == 0
-    again = json.load(io.StringIO(capsys.readouterr().out))
+    for new in (2, 0):
+        assert ended([*words, "--json"]) == 0
+        again = json.load(io.StringIO(capsys.readouterr().out))
+        assert (again["photos"], again["new"], again["clusters"]) == (26, new, 3)
     later = {line["path"]: int(line["cluster"]) for line in lines(out / "clusters.csv")}
-    assert again["new"] == 2
-    assert again["clusters"] == 4
     assert {path: later[path] for path in table} == table
     assert later["red9.png"] == table["red0.png"]
-    assert later["yellow9.png"] == 3
+
+
+def test_clusters_of_another_resolution_or_model_are_refused(mixed, capsys):
+    _, words = mixed
+    assert ended([*words, "--no-pictures"]) == 0
+    assert ended([*words, "--resolution", "2"]) == 2
+    assert "resolution 2 given, but" in (said := " ".join(capsys.readouterr().err.split()))
+    assert "holds clusters of resolution 5; give that" in said
+    assert ended([*words, "--size", "48"]) == 2
+    assert "another model" in capsys.readouterr().err
+
+
+def test_one_photo_is_one_cluster_and_none_an_error(tmp_path, capsys):
+    words = ["cluster", str(tmp_path / "one"), *MODEL, "--out", str(tmp_path / "clusters"), "--json"]
+    (tmp_path / "one").mkdir()
+    assert ended(words) == 1
+    assert "holds no image" in capsys.readouterr().err
+    save(draw("red", 0), tmp_path / "one" / "red.png")
+    assert ended(words) == 0
+    assert json.load(io.StringIO(capsys.readouterr().out))["clusters"] == 1

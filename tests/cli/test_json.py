@@ -30,10 +30,7 @@ COMMANDS = {
     "embed": ("embed photos vectors --model RUN", "folder images dim parts embedded model_hash source checksum"),
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
-    "cluster": (
-        "cluster photos --model RUN --threshold 0.9 --out new/clusters",
-        "photos new clusters alone doubted threshold origin out",
-    ),
+    "cluster": ("cluster photos --model RUN --resolution 1 --out new/clusters", "photos new clusters alone out"),
     "export": ("export RUN bundle", "bundle images bytes model_hash threshold rounding onnx_difference"),
     "compare": (
         f"compare 'synthetic?classes=12&images=6&size=16' --loss triplet --against nca --fixed --hours 0 {SMALL}",

@@ -1,122 +1,77 @@
-"""Clusters without a number: average linkage cut at a similarity, exact, for any number of samples."""
+"""Clusters without labels and without a number of them: communities of the graph of nearest neighbours."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from similis.retrieval.metrics.agreement import pair_f1
-from similis.retrieval.similarity import TILE, tile_rows
+from similis.retrieval.search import search
+from similis.retrieval.similarity import to_comparable
+from similis.retrieval.suspects import nearest_samples
 from similis.values import UserError, import_extra
 
-LARGEST = 12_000  # samples that are linked at once: their similarities take 0.6 GB
-STEP = 0.02  # by which the cut rises within a component that is larger
-EDGES = 2**24  # that are held before their components are merged
-CUTS = 60  # that are tried when a threshold is chosen
+NEIGHBORS = 10  # of each sample in the graph at most, and voters for a new one
+WEAKEST = 1e-3  # weight of a link; smaller cosines count as this
+RESOLUTION = 5.0
+SAMPLES = 50  # for each unit of resolution at least; with fewer, clusters fall apart into single samples
 
 
-class Groups(NamedTuple):
-    """Clusters of N samples.
+def group_vectors(vectors: Tensor, resolution: float = RESOLUTION) -> Tensor:
+    r"""Cluster (N,) of each sample, the largest cluster first: the communities of a graph, found by Louvain's method.
 
-    Attributes:
-        assignment: (N,) cluster of each sample, the largest cluster first.
-        approximate: samples of components that were too large to be linked at once.
-    """
+    Each sample is linked to its 10 nearest ones, or sqrt(N) if that is less, with the cosine as weight. A
+    greedy search joins samples while that raises the modularity
 
-    assignment: Tensor
-    approximate: int
+    .. math:: \sum_c \frac{w_c}{w} - \gamma \left(\frac{d_c}{2w}\right)^2,
 
-
-class Fit(NamedTuple):
-    """How well N samples fit their clusters.
-
-    Attributes:
-        cohesion: (N,) mean similarity to the other samples of the cluster; 1 for a sample alone.
-        rival: (N,) mean similarity to the samples of the other cluster that is most like it; -1 if there is none.
-    """
-
-    cohesion: Tensor
-    rival: Tensor
-
-
-def group_vectors(vectors: Tensor, threshold: float) -> Groups:
-    """Average linkage: clusters merge while the mean similarity of their samples is at least the threshold.
-
-    Two clusters whose mean similarity reaches the threshold hold a pair that reaches it, so every cluster lies within
-    a connected component of the graph of such pairs. The components are found in tiles and linked one by one: the
-    result is that of linking all at once, without N x N similarities in memory. A component of more than 12,000
-    samples is divided at a higher threshold first, and ``approximate`` counts its samples.
+    where w is the weight of all links, :math:`w_c` that of the links within cluster c, :math:`d_c` the sum over its
+    samples of the weights of their links, and :math:`\gamma` the resolution. The order of samples does not matter, and
+    those with equal vectors count as one.
 
     Args:
-        vectors: unit vectors (N, D).
-        threshold: cosine similarity.
+        vectors: (N, D).
+        resolution: higher gives more, smaller clusters. N distinct samples use at most max(1, N / 50).
 
-    Cost: time O(N^2 D) for the graph, O(n^2) for a component of n; memory O(edges + the largest component squared).
+    When to use: to sort samples that nobody labelled. It divides even samples of a single kind; for few kinds take a
+    resolution of 1.
+
+    Cost: time O(N^2 D) for the neighbours, which are found in tiles; memory O(N D).
+
+    References: Blondel et al., Fast unfolding of communities in large networks, 2008.
 
     Example:
-        >>> x = torch.nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]))
-        >>> group_vectors(x, 0.9).assignment.tolist()
-        [0, 0, 1]
+        >>> group_vectors(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])).tolist()
+        [0, 0, 1, 1]
     """
-    if not -1 <= threshold <= 1:
-        raise UserError(f"threshold={threshold} given; a cosine similarity lies between -1 and 1")
-    found = torch.empty(len(vectors), dtype=torch.long)
-    count = approximate = 0
-    waiting = [(rows, threshold) for rows in components(vectors, threshold)]
-    while waiting:
-        rows, cut = waiting.pop()
-        if len(rows) > LARGEST:
-            approximate += len(rows) if cut == threshold else 0
-            waiting += [(rows[part], cut + STEP) for part in components(vectors[rows], cut + STEP)]
-            continue
-        own = cut_linkage(link(vectors[rows]), threshold) if len(rows) > 1 else torch.zeros(1, dtype=torch.long)
-        found[rows] = own + count
-        count += int(own.max()) + 1
-    return Groups(by_size(found), approximate)
+    check_resolution(resolution)
+    distinct, own = torch.unique(to_comparable(vectors), dim=0, return_inverse=True)  # sorted, whatever their order
+    if len(distinct) < 2:
+        return torch.zeros(len(own), dtype=torch.long)
+    most = max(1.0, len(distinct) / SAMPLES)
+    # not Leiden of the same package: it draws from rand() of C, so that two calls differ whatever the random_state
+    louvain = import_extra("sknetwork.clustering").Louvain(min(resolution, most))
+    return by_size(torch.from_numpy(louvain.fit_predict(neighbor_graph(distinct))).long()[own])
 
 
-def components(vectors: Tensor, threshold: float) -> list[Tensor]:
-    """Rows of each connected component of the graph whose edges are pairs at least this similar."""
-    label = torch.arange(len(vectors))
-    starts: list[Tensor] = []
-    ends: list[Tensor] = []
-    for rows in torch.split(torch.arange(len(vectors)), tile_rows(len(vectors), TILE)):
-        first, second = (vectors[rows] @ vectors[int(rows[0]) :].T >= threshold).nonzero(as_tuple=True)
-        starts.append(rows[first])
-        ends.append(second + rows[0])
-        if sum(map(len, starts)) > EDGES:
-            label, starts, ends = _merge(label, starts, ends), [], []
-    label = _merge(label, starts, ends)
-    order = label.argsort(stable=True)
-    return list(torch.split(order, label.bincount().tolist()))
+def check_resolution(resolution: float) -> None:
+    """Refuse what is no positive number."""
+    if not 0 < resolution < math.inf:
+        raise UserError(f"resolution={resolution} given; give a positive number: higher gives more, smaller clusters")
 
 
-def _merge(label: Tensor, starts: list[Tensor], ends: list[Tensor]) -> Tensor:
-    """Components (N,) after these edges, from the components before them."""
-    a, b = (label[torch.cat([*some, torch.arange(len(label))])].numpy() for some in (starts, ends))
-    shape = (len(label), len(label))
-    matrix = import_extra("scipy.sparse").coo_matrix((np.ones(len(a), dtype=bool), (a, b)), shape=shape)
-    joined = import_extra("scipy.sparse.csgraph").connected_components(matrix, directed=False)[1]
-    found: Tensor = torch.unique(torch.from_numpy(joined).long()[label], return_inverse=True)[1]
-    return found
-
-
-def link(vectors: Tensor) -> NDArray[np.float64]:
-    """The tree of average linkage over cosine distances, as scipy has it."""
-    hierarchy = import_extra("scipy.cluster.hierarchy")
-    upper = np.triu_indices(len(vectors), 1)
-    distances = (1 - vectors @ vectors.T).numpy()[upper]
-    return np.asarray(hierarchy.linkage(distances.clip(min=0), "average"))
-
-
-def cut_linkage(tree: NDArray[np.float64], threshold: float) -> Tensor:
-    """Clusters (n,) of a tree at a similarity."""
-    hierarchy = import_extra("scipy.cluster.hierarchy")
-    return torch.from_numpy(hierarchy.fcluster(tree, 1 - threshold, "distance")).long() - 1
+def neighbor_graph(vectors: Tensor) -> Any:
+    """The symmetric sparse matrix (N, N) of cosines with nearest neighbours; of two weights the larger."""
+    count = len(vectors)
+    k = min(NEIGHBORS, math.isqrt(count))
+    near = nearest_samples(vectors, k)
+    weights = near.similarity.clamp(min=WEAKEST).flatten().numpy()
+    ends = (np.repeat(np.arange(count), k), near.index.flatten().numpy())
+    graph = import_extra("scipy.sparse", "sklearn").csr_matrix((weights, ends), shape=(count, count))
+    return graph.maximum(graph.T)
 
 
 def by_size(assignment: Tensor) -> Tensor:
@@ -127,55 +82,18 @@ def by_size(assignment: Tensor) -> Tensor:
     return order.argsort()[found]
 
 
-def cluster_sums(vectors: Tensor, assignment: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum (C, D) of the samples of each cluster, and how many they are (C,)."""
-    sizes = assignment.bincount()
-    return torch.zeros(len(sizes), vectors.shape[1]).index_add_(0, assignment, vectors), sizes
+def join_groups(new: Tensor, vectors: Tensor, assignment: Tensor) -> Tensor:
+    """Cluster (M,) of each new sample: the one with most weight among its 10 nearest old samples.
 
-
-def describe(vectors: Tensor, assignment: Tensor) -> Fit:
-    """How well each sample fits its cluster, and the next one."""
-    sums, sizes = cluster_sums(vectors, assignment)
-    cohesion, rival = torch.ones(len(vectors)), torch.full((len(vectors),), -1.0)
-    for rows in torch.split(torch.arange(len(vectors)), tile_rows(len(sizes), TILE)):
-        own = assignment[rows, None]
-        means = vectors[rows] @ sums.T
-        others = sizes[own[:, 0]] - 1
-        held = (means.gather(1, own)[:, 0] - 1) / others.clamp(min=1)  # without the sample itself, whose share is 1
-        cohesion[rows] = torch.where(others > 0, held, 1.0)
-        if len(sizes) > 1:
-            rival[rows] = (means / sizes).scatter(1, own, -1.0).amax(dim=1)
-    return Fit(cohesion, rival)
-
-
-def join_groups(new: Tensor, vectors: Tensor, assignment: Tensor, threshold: float) -> Tensor:
-    """Clusters of new samples (M,): the old one that is most like each, or new ones for those that are like none.
-
-    Old clusters stay as they are. A sample joins a cluster if its mean similarity to it is at least the threshold;
-    the others are grouped among themselves and numbered after the old ones.
-    """
-    sums, sizes = cluster_sums(vectors, assignment)
-    best, found = (new @ (sums / sizes[:, None]).T).max(dim=1)
-    alone = (best < threshold).nonzero()[:, 0]
-    if len(alone):
-        found[alone] = group_vectors(new[alone], threshold).assignment + len(sizes)
-    return found
-
-
-def grouping_threshold(vectors: Tensor, labels: Tensor, *, sample: int = 6000) -> tuple[float, float]:
-    """The threshold whose clusters agree best with known classes, by pair F1, and that F1.
+    A new sample never opens a cluster, however little it is like the old ones; group all samples anew for that.
 
     Args:
-        vectors: unit vectors (N, D) of classes that were not trained on.
-        labels: (N,).
-        sample: rows that are used, whole classes in the order of their labels.
+        new: (M, D).
+        vectors: (N, D) of the old samples.
+        assignment: (N,) of :func:`group_vectors`.
     """
-    kept = torch.unique(labels, return_inverse=True)[1]
-    rows = kept.argsort(stable=True)[:sample]
-    if len(torch.unique(labels[rows])) < 2:
-        raise UserError("the threshold of clusters is chosen on two classes or more; give more classes, or a threshold")
-    tree = link(vectors[rows])
-    cuts = np.quantile(1 - tree[:, 2], np.linspace(0, 1, CUTS))
-    scores = [pair_f1(labels[rows], cut_linkage(tree, float(cut))) for cut in cuts]
-    best = int(np.argmax(scores))
-    return float(cuts[best]), scores[best]
+    near = search(new, vectors, min(NEIGHBORS, len(vectors)))
+    voted = assignment[near.index]
+    weights = near.similarity.clamp(min=WEAKEST)
+    votes = torch.where(voted[:, :, None] == voted[:, None, :], weights[:, None, :], 0.0).sum(dim=2)
+    return voted.gather(1, votes.argmax(dim=1, keepdim=True))[:, 0]

@@ -14,7 +14,7 @@ from similis.data.manifest import Manifest
 from similis.model.embedder import Embedder
 from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
 from similis.retrieval.gallery import Contents, Gallery
-from similis.retrieval.grouping import group_vectors
+from similis.retrieval.grouping import RESOLUTION, group_vectors
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
 from similis.run.answers import (
@@ -249,17 +249,15 @@ class Model:
         own = [str(item) if isinstance(item, str | Path) else name for item, name in ((a, "a"), (b, "b"))]
         return explain_pair(self._encoder, a, b, names or own, similarity)
 
-    def cluster(self, items: Any, threshold: float | None = None) -> Tensor:
+    def cluster(self, items: Any, resolution: float = RESOLUTION) -> Tensor:
         """The cluster (N,) of each item, the largest first; no labels and no number of clusters are needed.
 
         Args:
             items: several items, or a data set.
-            threshold: mean cosine similarity from which clusters merge; None for that of same or different.
+            resolution: higher gives more, smaller clusters; see :func:`similis.retrieval.grouping.group_vectors`.
         """
-        vectors = to_comparable(self.encode(items)) if isinstance(items, Manifest) else self._vectors(items)
-        if threshold is None:
-            threshold = self.threshold() if self.chosen is None else self.chosen.value
-        return group_vectors(vectors, threshold).assignment
+        vectors = self.encode(items) if isinstance(items, Manifest) else self._vectors(items)
+        return group_vectors(vectors, resolution)
 
     def find_faults(self, data: Manifest) -> list[Fault]:
         """What is probably wrong with a data set: copies, wrong labels, strangers, classes that are one."""
