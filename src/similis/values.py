@@ -46,14 +46,9 @@ class MissingExtraError(SimilisError, ImportError):
 
 EXTRAS = {
     "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
-<<<<<<< HEAD
     "faiss": "search",
-    "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study", "sklearn": "sklearn",
-=======
-    "lance": "lance", "faiss": "search",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study",
     "sklearn": "sklearn", "sknetwork": "sklearn",
->>>>>>> 971f05e (clusters: communities of the nearest-neighbour graph, no threshold)
     "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",
     "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
     "onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx",
