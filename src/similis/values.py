@@ -50,7 +50,7 @@ EXTRAS = {
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study",
     "sklearn": "sklearn", "sknetwork": "sklearn",
     "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",
-    "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
+    "prometheus_client": "serve", "matplotlib": "plots", "ray": "cluster", "sentence_transformers": "text",
     "onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx",
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from similis import __version__
@@ -81,7 +82,7 @@ async def show_metrics(request: Request) -> PlainTextResponse:
     """Counts for Prometheus."""
     it = request.app.state.collection
     gauges = {} if it is None else {"queue_length": len(it.batcher), "items": len(it.model.gallery)}
-    return PlainTextResponse(request.app.state.metrics.text(gauges))
+    return PlainTextResponse(request.app.state.metrics.text(gauges), media_type=CONTENT_TYPE_LATEST)
 
 
 async def on_refusal(_: Request, error: Any) -> JSONResponse:
@@ -92,7 +93,8 @@ async def on_refusal(_: Request, error: Any) -> JSONResponse:
 async def on_invalid(_: Request, error: Any) -> JSONResponse:
     """A parameter that FastAPI refused."""
     first = error.errors()[0]
-    return JSONResponse({"error": f"{first['loc'][-1]}: {first['msg']}; see /openapi.json"}, 422)
+    given = f" is {first['input'][:40]!r}" if isinstance(first.get("input"), str) else ""
+    return JSONResponse({"error": f"{first['loc'][-1]}{given}: {first['msg']}; see /openapi.json"}, 422)
 
 
 async def on_http_error(request: Request, error: Any) -> JSONResponse:

@@ -11,17 +11,18 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ValidationError
 
 from similis.retrieval.gallery import Entry
 from similis.run.answers import default_id
-from similis.serving.forms import FILE, check_length, check_name, describe
+from similis.serving.forms import Name, check_length, check_name
 from similis.serving.limits import Refusal
-from similis.serving.routes import NAME, PROBLEM, check_model, collection_of, form_of
+from similis.serving.routes import PROBLEM, check_model, collection_of
 from similis.serving.store import Item
 
+NO_IDS: list[str] = []
 bearer = HTTPBearer(auto_error=False, description="The key of the server.")
 
 
@@ -57,20 +58,21 @@ class Vectors(BaseModel):
     vectors: list[list[float]]
 
 
-@changes.post("/items", status_code=201, openapi_extra=describe(
-    ("file",), file={"type": "array", "items": FILE, "minItems": 1}, label=NAME,
-    ids={"type": "array", "items": NAME}))  # fmt: skip
-async def enrol(request: Request) -> dict[str, list[str]]:
+@changes.post("/items", status_code=201)
+async def enrol(
+    request: Request, file: list[UploadFile], label: Name = None, ids: Annotated[list[str], Form()] = NO_IDS
+) -> dict[str, list[str]]:
     """Put images into the collection; a known id is replaced."""
-    it, form = await form_of(request)
-    data, label = await form.files("file"), form.text("label")
+    it = collection_of(request)
     if label is not None:
         check_name("label", label, it.limits)
-    ids = [check_name("ids", str(each), it.limits) for each in form.data.getlist("ids")]
-    if not data or (ids and len(ids) != len(data)):
-        raise Refusal(422, f"{len(data)} files and {len(ids)} ids given; give one file or more, and an id for each")
+    for name in ids:
+        check_name("ids", name, it.limits)
+    if len(file) > it.limits.files or (ids and len(ids) != len(file)):
+        words = f"give 1 to {it.limits.files} files, and an id for each or none"
+        raise Refusal(422, f"{len(file)} files and {len(ids)} ids given; {words}")
     check_different(ids)
-    uploads = await asyncio.gather(*(it.read(each, thumbnail=True) for each in data))
+    uploads = await asyncio.gather(*[it.read(await each.read(), thumbnail=True) for each in file])
     vectors = await it.vectors_of(uploads)
     called = ids or [default_id(None, upload.digest) for upload in uploads]
     items = [

@@ -93,7 +93,7 @@ class Collection:
         self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
         kinds = (Work("search", self.search, VECTORS), Work("encode", self.encode, IMAGES))
-        self.batcher = Batcher(kinds, limits.queue, metrics.batches.observe)
+        self.batcher = Batcher(kinds, limits.queue, metrics.count_batch)
         self._decoders = ThreadPoolExecutor(DECODERS, "similis-decode")
         self._writer, self._changing = ThreadPoolExecutor(1, "similis-write"), 0
         self._readers = ThreadPoolExecutor(DECODERS, "similis-read")

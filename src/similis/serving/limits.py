@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from fastapi import HTTPException
+
 from similis.serving.metrics import Metrics
 
 Scope = MutableMapping[str, Any]
@@ -47,13 +49,15 @@ class Limits:
     name: int = 512
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a failure
-    """An answer with an error code: its status and one sentence."""
+class Refusal(HTTPException):
+    """An answer with an error code: its status and one sentence.
+
+    It is of FastAPI's kind because one that is raised while a form is read would else become the status 400.
+    """
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
-        super().__init__(sentence)
+        super().__init__(status, sentence, {name.replace("_", "-"): value for name, value in headers.items()})
         self.status, self.sentence = status, sentence
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 class Guard:
@@ -165,7 +169,7 @@ class Exchange:
         if self.status:
             return
         body = json.dumps({"error": refusal.sentence}).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **(refusal.headers or {})}
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": raw})
         await self.send({"type": "http.response.body", "body": body})

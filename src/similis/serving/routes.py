@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi import Query as Parameter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -15,9 +15,9 @@ from pydantic_core import to_json
 from similis.retrieval.classification import VOTERS
 from similis.run.answers import Answer
 from similis.serving.collection import Collection, Found, Query, parse_vector
-from similis.serving.forms import FILE, Form, check_length, describe, parse_number, read_form
+from similis.serving.forms import Box, Count, Image, Name, check_length, parse_number
 from similis.serving.limits import Refusal
-from similis.serving.uploads import Box, parse_box
+from similis.serving.uploads import parse_box
 
 
 class Problem(BaseModel):
@@ -33,6 +33,7 @@ PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}
 }
 NAME = {"type": "string", "minLength": 1, "maxLength": 512}
+BYTES = {"type": "string", "format": "binary"}
 
 
 def collection_of(request: Request) -> Collection:
@@ -41,12 +42,6 @@ def collection_of(request: Request) -> Collection:
     if found is None:
         raise Refusal(503, "the model is still loading; try again in a second", retry_after="1")
     return found
-
-
-async def form_of(request: Request) -> tuple[Collection, Form]:
-    """The collection, and the form that was sent."""
-    collection = collection_of(request)
-    return collection, await read_form(request, collection.limits)
 
 
 @reads.get("/model")
@@ -88,28 +83,31 @@ async def thumbnail(request: Request, id: str) -> Response:
     return Response(found, media_type=kind, headers={"cache-control": "private, max-age=300"})
 
 
-@reads.post("/search", openapi_extra=describe(
-    file=FILE, id=NAME, k={"type": "integer", "minimum": 1, "maximum": 200, "default": K}, label=NAME,
-    box={"type": "string"}, copies={"type": "boolean", "default": True},
-))  # fmt: skip
-async def search(request: Request) -> JSONResponse:
+@reads.post("/search")
+async def search(
+    request: Request,
+    *,
+    file: Image | None = None,
+    id: Name = None,
+    k: Count = K,
+    label: Name = None,
+    box: Box = None,
+    copies: Annotated[bool, Form()] = True,
+) -> JSONResponse:
     """The items most like an image, a part of it, or another item."""
-    started = perf_counter()
-    it, form = await form_of(request)
-    k, label, box = int(form.number("k", K, 1, it.limits.k)), form.text("label"), box_of(form)
-    copies, name, data = form.flag("copies", True), form.text("id"), await form.file("file")
-    if (data is None) == (name is None):
+    started, it, part = perf_counter(), collection_of(request), parse_box(box) if box else None
+    if (file is None) == (id is None):
         raise Refusal(422, "give either file (an image) or id (of an item)")
-    entry, vector = (None, None) if name is None else item_of(it, name)
+    entry, vector = (None, None) if id is None else item_of(it, id)
     digest = "" if entry is None else entry.digest
-    if vector is None or box is not None:  # a part of an item is cut from its small picture
-        upload = await it.read(data if data is not None else await picture_of(it, str(name)), box=box)
+    if vector is None or part is not None:  # a part of an item is cut from its small picture
+        upload = await it.read(await bytes_of(it, file, id), box=part)
         (vector,), digest = await it.vectors_of([upload]), digest or upload.digest
     return answer(await it.find(Query(vector, k, label, "" if copies else digest)), started)
 
 
 @reads.post("/search/vector", openapi_extra={"requestBody": {"required": True, "content": {
-    "application/octet-stream": {"schema": FILE}}}, "parameters": [
+    "application/octet-stream": {"schema": BYTES}}}, "parameters": [
         {"name": "k", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 200, "default": K}},
         {"name": "label", "in": "query", "schema": NAME},
         {"name": "model", "in": "query", "schema": NAME}]})  # fmt: skip
@@ -119,56 +117,50 @@ async def search_vector(request: Request) -> JSONResponse:
     it, words = collection_of(request), request.scope["query_string"].decode("latin-1")
     given = dict(parse_qsl(words, keep_blank_values=True))
     check_model(it, given.get("model"))
-    k, label = int(parse_number("k", given.get("k", str(K)), 1, it.limits.k)), given.get("label") or None
+    k, label = parse_number("k", given.get("k", str(K)), 1, it.limits.k), given.get("label") or None
     vector = parse_vector(await read_body(request), it.model.dim)
     return answer(await it.find(Query(vector, k, label)), started)
 
 
-@reads.post("/classify", openapi_extra=describe(
-    ("file",), file=FILE, k={"type": "integer", "minimum": 1, "maximum": 200, "default": VOTERS}))  # fmt: skip
-async def classify(request: Request) -> dict[str, Any]:
+@reads.post("/classify")
+async def classify(request: Request, file: Image, k: Count = VOTERS) -> dict[str, Any]:
     """The label of an image, null if it is unknown, the label that is nearest, and a note where they are not plain."""
-    it, form = await form_of(request)
-    voters, data = int(form.number("k", VOTERS, 1, it.limits.k)), await form.needed("file")
+    it = collection_of(request)
     labels = len(it.model.gallery.contents().numbered.names)
     if labels < 2:
         raise Refusal(422, f"the collection has {labels} labels; enrol images of two or more")
-    (vector,) = await it.vectors_of([await it.read(data)])
-    found = await it.find(Query(vector, 1, voters=voters))
+    (vector,) = await it.vectors_of([await it.read(await file.read())])
+    found = await it.find(Query(vector, 1, voters=k))
     return dict.fromkeys(Answer._fields) if found.answer is None else found.answer._asdict()
 
 
-@reads.post("/same", openapi_extra=describe(
-    ("a", "b"), a=FILE, b=FILE, far={"type": "number", "minimum": 0, "maximum": 1, "default": 1e-3}))  # fmt: skip
-async def same(request: Request) -> dict[str, Any]:
+@reads.post("/same")
+async def same(request: Request, a: Image, b: Image, far: Annotated[float, Form(ge=0, le=1)] = 1e-3) -> dict[str, Any]:
     """Whether two images show the same class, at a false accept rate."""
-    it, form = await form_of(request)
-    far, a, b = form.number("far", 1e-3, 0.0, 1.0), await form.needed("a"), await form.needed("b")
+    it = collection_of(request)
     threshold = it.same_threshold(far)
     if threshold is None:
         raise Refusal(422, f"no threshold is known for a false accept rate of {far:g}; call: similis verify, export")
-    vectors = await it.vectors_of([await it.read(a), await it.read(b)])
+    vectors = await it.vectors_of([await it.read(await each.read()) for each in (a, b)])
     similarity = float(it.model.similarity(*vectors))
     return {"same": similarity >= threshold, "similarity": similarity, "threshold": threshold}
 
 
-@reads.post("/explain", response_class=Response, responses=PICTURE, openapi_extra=describe(
-    ("id",), file=FILE, query_id=NAME, id=NAME, box={"type": "string"}))  # fmt: skip
-async def explain(request: Request) -> Response:
+@reads.post("/explain", response_class=Response, responses=PICTURE)
+async def explain(
+    request: Request, id: Name = None, file: Image | None = None, query_id: Name = None, box: Box = None
+) -> Response:
     """A picture of the regions that make an image, or a part of it, and an item similar."""
-    it, form = await form_of(request)
-    data, query_id, name, box = await form.file("file"), form.text("query_id"), form.text("id"), box_of(form)
-    if name is None or (data is None) == (query_id is None):
+    it, part = collection_of(request), parse_box(box) if box else None
+    if id is None or (file is None) == (query_id is None):
         raise Refusal(422, "give id (of an item) and either file (an image) or query_id (of another item)")
-    query = data if data is not None else await picture_of(it, str(query_id))
-    picture, named = await picture_of(it, name), (query_id or "your photo", query)
-    return Response(await it.in_reader(it.explain, named, item_of(it, name), picture, box), media_type="image/png")
+    picture, named = await picture_of(it, id), (query_id or "your photo", await bytes_of(it, file, query_id))
+    return Response(await it.in_reader(it.explain, named, item_of(it, id), picture, part), media_type="image/png")
 
 
-def box_of(form: Form) -> Box | None:
-    """The part of an image that was asked for; None for all of it."""
-    text = form.text("box")
-    return parse_box(text) if text else None
+async def bytes_of(it: Collection, file: UploadFile | None, id: str | None) -> bytes:
+    """The image that was sent, or else the small picture of an item."""
+    return await file.read() if file is not None else await picture_of(it, str(id))
 
 
 def item_of(it: Collection, id: str) -> tuple[Any, Any]:
