@@ -147,7 +147,7 @@ def test_odd_requests(server):
         answer = (
             server.ask("POST", "/v1/search", data=b"--b\r\n\r\n\r\n--b--", headers=kind) if len(boundary) < 99 else None
         )
-        assert answer is None or answer.status_code == 422
+        assert answer is None or answer.status_code in (400, 422)
     for part in (
         b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
         b"--b\r\n: \r\n\r\n--b--",
