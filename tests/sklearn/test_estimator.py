@@ -121,8 +121,6 @@ def test_names_and_options_that_do_not_exist_are_answered():
         MetricLearner(kernel="gauss").fit(x, y)
     with pytest.raises(UserError, match="regulariser"):
         MetricLearner(regulariser="l1").fit(x, y)
-    with pytest.raises(UserError, match="convex"):
-        MetricLearner("nca", solver="projected").fit(x, y)
     with pytest.raises(UserError, match="n_components"):
         MetricLearner(n_components=9).fit(x, y)
     with pytest.raises(UserError, match="two classes"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from similis.sklearn import MetricLearner
-from similis.sklearn.problem import squared_distances
+from similis.sklearn.features import squared_distances
 
 
 def xor(rows: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

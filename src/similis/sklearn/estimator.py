@@ -12,19 +12,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from similis.sklearn.features import (
-    MOST,
-    Features,
-    check_column_range,
-    check_kernel,
-    first_map,
-    kernel_features,
-    moments,
-    typical_distance,
-)
-from similis.sklearn.learning import Parameters, Rows, check_options, learn, learn_tuples
-from similis.sklearn.problem import Array, Groups, IntArray, group_rows, to_dense
-from similis.sklearn.solvers import Solution
+from similis.sklearn.features import MOST, Array, Features, IntArray, first_map, moments, typical_distance
+from similis.sklearn.learning import Parameters, Rows, check_parameters, learn, learn_tuples
 from similis.values import UserError
 
 SAMPLE = 1000  # rows that tell the unit, the centre of kernel features and the first directions of a large table
@@ -54,9 +43,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         degree: of ``poly``, a whole number.
         coef0: of ``poly``, 0 or more.
         n_landmarks: with a kernel and more rows than this, so many landmark rows by Nystroem's method.
-        solver: ``lbfgs`` over the map, ``projected`` gradients over the cone of matrices (convex objectives),
-            ``minibatch``; ``auto`` is L-BFGS up to 4,000 rows (1,000 for a registered loss,
-            250 for one over triplets), then minibatches.
+        solver: ``lbfgs`` on all rows, ``minibatch`` (Adam); ``auto`` is L-BFGS up to 4,000 rows (1,000 for a
+            registered loss, 250 for one over triplets), then minibatches.
         max_iter: most steps of a solver of the whole table.
         tol: relative gain of a step at which it stops.
         batch_size: rows of a minibatch.
@@ -98,10 +86,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         _, numbers = np.unique(labels[kept], return_inverse=True)
         if numbers.max() < 1:
             raise UserError("the rows have one class only; a metric is learned from two classes or more")
-        seed, generator = self._draws()
-        features, sample = self._fit_features(X, kept, weights, seed, generator)
-        groups = group_rows(labels[sample])
-        start = self._first_map(features.transform(X[sample[groups.order]]), features, groups, generator)
+        features, start, seed = self._fit_features(X, kept, weights, labels)
         rows = Rows(lambda index: features.transform(X[kept[index]]), numbers, weights[kept])
         return self._finish(features, learn(rows, start, self, seed))
 
@@ -110,7 +95,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         The objective must be ``constraints`` or a registered loss that takes pairs, ``contrastive`` say.
         """
-        tuples, signs = check_tuples(pairs, "pairs", (2, None)), np.asarray(y)
+        tuples, signs = check_tuples(pairs, "pairs", 2), np.asarray(y)
         if signs.shape != (len(tuples),) or not np.isin(signs, (-1, 1)).all():
             raise UserError("y of pairs must be 1 (similar) or -1 (dissimilar), one for each pair")
         return self._fit_tuples(tuples, signs == 1, sample_weight)
@@ -120,7 +105,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         The objective must be ``constraints`` or a registered loss that takes triplets, ``triplet`` say.
         """
-        return self._fit_tuples(check_tuples(triplets, "triplets", (3, None)), None, sample_weight)
+        return self._fit_tuples(check_tuples(triplets, "triplets", 3), None, sample_weight)
 
     def transform(self, X: Any) -> Array:
         """Rows under the map, (n, r): Euclidean distance between them is the learned distance."""
@@ -131,14 +116,13 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def pair_distance(self, pairs: Any) -> Array:
         """Learned distance (not squared) of each pair (n, 2, D), or of kernel rows (n, 2, m): (n,)."""
         check_is_fitted(self)
-        given = check_tuples(pairs, "pairs", (2, self.n_features_in_))
+        given = check_tuples(pairs, "pairs", 2, self.n_features_in_)
         return np.asarray(np.linalg.norm(self._map(given[:, 0]) - self._map(given[:, 1]), axis=1))
 
     def importances_by_name(self) -> dict[str, float]:
         """Share of each column in the metric, largest first; see ``importances_``."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"column {number}" for number in range(len(self.importances_))]
+        unnamed = [f"column {number}" for number in range(len(self.importances_))]
+        names = getattr(self, "feature_names_in_", unnamed)
         order = np.argsort(-self.importances_, kind="stable")
         return {str(names[number]): float(self.importances_[number]) for number in order}
 
@@ -169,46 +153,43 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _draws(self) -> tuple[int, np.random.Generator]:
+    def _fit_features(self, X: Any, kept: IntArray, weights: Array, labels: Any) -> tuple[Features, Array, int]:
+        """Features of a table, a first map on them, and a seed; a sample that is small enough for all pairs will do."""
+        check_parameters(self)  # before anything is computed
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return seed, np.random.default_rng(seed)
-
-    def _fit_features(
-        self, X: Any, kept: IntArray, weights: Array, seed: int, generator: np.random.Generator
-    ) -> tuple[Features, IntArray]:
-        """Features, and the row numbers of a sample that is small enough for all pairs."""
-        check_options(self)  # before anything is computed
-        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        check_column_range(X)
+        generator = np.random.default_rng(seed)
         sample = kept if len(kept) <= SAMPLE else np.sort(generator.permutation(kept)[:SAMPLE])
         mean, self.variances_ = moments(X, weights)
         scale = np.sqrt(np.where(self.variances_ > 0, self.variances_, 1.0)) if self.standardise else np.ones_like(mean)
         features = Features(np.zeros_like(mean) if issparse(X) else mean, 1.0 / scale)
         if self.kernel != "linear":
-            chosen = kept
-            if len(kept) > self.n_landmarks:
-                chosen = kept[check_random_state(seed).permutation(len(kept))[: self.n_landmarks]]
-            options = {"gamma": 1.0, "degree": self.degree, "coef0": self.coef0}
-            if self.kernel == "rbf":
-                options = {"gamma": 1.0 / X.shape[1] if self.gamma is None else self.gamma}
-            features = kernel_features(self.kernel, options, features, X, chosen)
+            few = len(kept) > self.n_landmarks
+            chosen = np.sort(generator.permutation(kept)[: self.n_landmarks]) if few else kept
+            gamma = 1.0 if self.kernel == "poly" else self.gamma or 1.0 / X.shape[1]
+            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            features = features.with_kernel(self.kernel, options, X, chosen)
             features = replace(features, mean=features.columns(X[sample]).mean(0))
-        unit = typical_distance(to_dense(features.transform(X[sample])))
-        return replace(features, basis=features.basis / unit), sample
+        unit = typical_distance(features.transform(X[sample]))
+        features = replace(features, basis=features.basis / unit)
+        return (
+            features,
+            self._first_map(features, X[sample], None if labels is None else labels[sample], generator),
+            seed,
+        )
 
-    def _first_map(self, rows: Any, features: Features, groups: Groups | None, generator: np.random.Generator) -> Array:
+    def _first_map(self, features: Features, X: Any, labels: IntArray | None, generator: np.random.Generator) -> Array:
+        rows = features.transform(X)
         width = rows.shape[1]
         if not isinstance(self.init, str):
             given = check_array(self.init, dtype=np.float64, input_name="init")
             if features.kernel != "linear" or given.shape[1] != width:
                 raise UserError(f"init has shape {given.shape}; pass (r, {width}), or a name with a kernel")
             return np.asarray(given / features.basis)
-        components = self.n_components
-        if components is None:
-            components = width if features.kernel == "linear" else min(width, KERNEL_COMPONENTS)
+        most = width if self.kernel == "linear" else min(width, KERNEL_COMPONENTS)
+        components = most if self.n_components is None else self.n_components
         if not 1 <= components <= width:
             raise UserError(f"n_components is {components}; use 1 to {width}, the number of columns")
-        return first_map(self.init, rows, groups, int(components), generator)
+        return first_map(self.init, rows, labels, int(components), generator)
 
     def _fit_tuples(self, tuples: Array, similar: Any, sample_weight: Any) -> MetricLearner:
         if self.kernel == "precomputed":
@@ -216,20 +197,17 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         weights = check_weights(sample_weight, tuples)
         stacked = tuples.reshape(-1, tuples.shape[2])
         self.n_features_in_ = tuples.shape[2]
-        seed, generator = self._draws()
-        features, sample = self._fit_features(stacked, np.arange(len(stacked)), np.ones(len(stacked)), seed, generator)
-        start = self._first_map(features.transform(stacked[sample]), features, None, generator)
+        features, start, seed = self._fit_features(stacked, np.arange(len(stacked)), np.ones(len(stacked)), None)
         rows = features.transform(stacked).reshape(len(tuples), tuples.shape[1], -1)
-        return self._finish(features, learn_tuples(rows, similar, weights, start=start, parameters=self, seed=seed))
+        return self._finish(features, learn_tuples(rows, similar, weights, start=start, given=self, seed=seed))
 
-    def _finish(self, features: Features, found: Solution) -> MetricLearner:
-        if not np.isfinite(found.value + found.point.sum()):
-            raise UserError(f"the objective became {found.value}; lower learning_rate, or pass a smaller init")
-        self.components_ = features.fold(found.point)
+    def _finish(self, features: Features, found: Any) -> MetricLearner:
+        if not np.isfinite(found.fun + found.x.sum()):
+            raise UserError(f"the objective became {found.fun}; lower learning_rate, or pass a smaller init")
+        basis, self._features_, self.unit_ = features.basis, features, found.sphere
+        self.components_ = found.x * basis if basis.ndim == 1 else found.x @ basis.T
         self.offset_ = self.components_ @ features.mean
-        self.value_, self.n_iter_, self.converged_ = found.value, max(1, found.steps), found.converged
-        self.unit_ = found.sphere
-        self._features_ = features
+        self.value_, self.n_iter_, self.converged_ = float(found.fun), max(1, found.nit), bool(found.success)
         return self
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -253,10 +231,9 @@ def check_weights(weights: Any, rows: Any) -> Array:
     return checked
 
 
-def check_tuples(tuples: Any, name: str, shape: tuple[int, int | None]) -> Array:
+def check_tuples(tuples: Any, name: str, width: int, columns: int | None = None) -> Array:
     """Finite tuples of rows (n, 2 or 3, D)."""
     checked: Array = check_array(tuples, dtype=np.float64, allow_nd=True, ensure_2d=False, input_name=name)
-    width, columns = shape
     if checked.ndim != 3 or checked.shape[1] != width or columns not in (None, checked.shape[2]):
         raise UserError(f"{name} have shape {checked.shape}; pass (n, {width}, {columns or 'D'})")
     return checked

@@ -1,44 +1,37 @@
-"""From features of a table to a learned map: which objective, which solver."""
+"""From features of a table to a learned map: which problem, which solver."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from scipy.optimize import OptimizeResult, minimize
 
 from similis.introspection import keyword_defaults
 from similis.objective.loss import Loss
 from similis.registry import losses, unknown
-from similis.sklearn.losses import LossProblem, build_loss, compares_unit_vectors, consecutive_tuples, parameter_vector
-from similis.sklearn.margins import constraints, lmnn, tuple_problem
-from similis.sklearn.neighbours import mcml, nca
-from similis.sklearn.problem import (
-    RIDGE,
-    Array,
-    Evaluation,
-    IntArray,
-    Penalty,
-    Problem,
-    class_deviations,
-    covariance,
-    factor,
-    group_rows,
-    to_dense,
-    whitening,
-)
-from similis.sklearn.solvers import Solution, minimise_adam, minimise_lbfgs, minimise_on_cone, row_batches
-from similis.values import UserError
+from similis.sklearn import objectives
+from similis.sklearn.features import RIDGE, Array, IntArray, class_deviations, covariance, to_dense, whitening
+from similis.sklearn.objectives import Objective
+from similis.values import Pairs, Triplets, UserError
 
-OBJECTIVES: dict[str, Callable[..., Evaluation]] = {"nca": nca, "mcml": mcml, "lmnn": lmnn, "constraints": constraints}
-CONVEX = ("mcml", "lmnn", "constraints")  # in A: one optimum from every start
+TABLE = (objectives.nca, objectives.mcml, objectives.lmnn, objectives.constraints)
+OBJECTIVES: dict[str, Callable[..., Objective]] = {each.__name__: each for each in TABLE}
 CLOSED_FORMS = ("whitening", "euclidean")  # no solver: a formula of the covariance, or the first map
-REGULARISERS = ("frobenius", "trace", "similar")
-SOLVERS = ("auto", "lbfgs", "projected", "minibatch")
+CHOICES = {
+    "kernel": ("linear", "rbf", "poly", "precomputed"),
+    "regulariser": ("frobenius", "trace", "similar"),
+    "solver": ("auto", "lbfgs", "minibatch"),
+}
 FULL_ROWS = 4000  # of a table's objective; above, minibatches: all pairs at once would be slow
 FULL_ROWS_OF_LOSS = 1000  # autograd keeps several matrices of all pairs
 FULL_ROWS_OF_TRIPLETS = 250  # and losses over all triplets cubes
+CLASS_ROWS = 4  # rows of a class that stay together in a batch, so that rows of small classes meet
 
 
 @dataclass(eq=False, repr=False)
@@ -55,7 +48,7 @@ class Parameters:
     regularisation: float = 0.3
     kernel: str = "linear"
     gamma: float | None = None
-    degree: int = 2
+    degree: Any = 2
     coef0: float = 1.0
     n_landmarks: int = 500
     solver: str = "auto"
@@ -67,6 +60,74 @@ class Parameters:
     random_state: Any = None
 
 
+class Problem(NamedTuple):
+    r"""``share`` times an objective of rows (n, D), sparse or dense, plus a weighted regulariser r(A).
+
+    .. math::
+        \text{frobenius: } \tfrac{1}{2} \lVert A \rVert_F^2, \qquad \text{trace: } \mathrm{tr}(A), \qquad
+        \text{similar: } \mathrm{tr}(A C)
+
+    ``share`` is one over the total weight: solvers see means, so that their tolerances fit every size. C is the mean
+    outer product of the differences ``similar`` (m, D).
+
+    Reference: Schultz, Joachims, NIPS 2003; Kwok, Tsang, ICML 2003; Weinberger, Saul, JMLR 2009.
+    """
+
+    rows: Any
+    dim: int
+    objective: Objective
+    share: float
+    parameters: Parameters
+    similar: Array | None = None
+
+    def at(self, point: Array) -> tuple[float, Array]:
+        """Value and gradient at a vector: the map G (dim, D) row by row, then what a loss learns beside it."""
+        components, learned = np.split(point, [self.dim * self.rows.shape[1]])
+        components = components.reshape(self.dim, -1)
+        z = np.ascontiguousarray(self.rows @ components.T)
+        value, by_rows, *rest = self.objective(z, *([learned] if len(learned) else []))
+        weight, half, product = self.parameters.regularisation / self.rows.shape[1], 1.0, components
+        if self.parameters.regulariser == "frobenius":
+            half, product = 0.5, components @ (components.T @ components)
+        elif self.similar is not None:
+            product = (components @ self.similar.T) @ self.similar / max(1, len(self.similar))
+        slope = self.share * (self.rows.T @ by_rows).T + 2.0 * weight * product
+        value = self.share * value + half * weight * float((components * product).sum())
+        return value, np.concatenate([slope.ravel(), *(self.share * each for each in rest)])
+
+    def minimise(self, start: Array) -> OptimizeResult:
+        """L-BFGS until a step gains less than ``tol`` relative to the value, or for ``max_iter`` steps."""
+        if self.parameters.max_iter < 1:  # scipy would take one step
+            return OptimizeResult(x=start, fun=self.at(start)[0], nit=0, success=False)
+        tol = self.parameters.tol
+        options = {"maxiter": self.parameters.max_iter, "ftol": tol, "gtol": tol, "maxcor": 20}
+        return minimize(self.at, start, jac=True, method="L-BFGS-B", options=options)
+
+
+def check_parameters(given: Parameters) -> None:
+    """Refuse names that do not exist and numbers out of range; (x.z + c)^q is a kernel for whole q and c >= 0 only."""
+    for kind, known in CHOICES.items():
+        if getattr(given, kind) not in known:
+            raise UserError(unknown(kind, getattr(given, kind), list(known)))
+    whole = not isinstance(given.degree, bool) and isinstance(given.degree, Integral)
+    if given.kernel == "poly" and not (whole and min(given.degree - 1, given.coef0) >= 0):
+        numbers = f"degree is {given.degree!r}, coef0 is {given.coef0}"
+        raise UserError(f"{numbers}; a polynomial kernel needs a whole number from 1 on, and coef0 of 0 or more")
+    if given.gamma is not None and given.gamma <= 0:
+        raise UserError(f"gamma is {given.gamma}; it must be above 0 (1 / (2 sigma^2) for a Gaussian of width sigma)")
+    if not 0 <= given.regularisation < np.inf:
+        raise UserError(f"regularisation is {given.regularisation}; use a finite number of 0 or more")
+    if min(given.batch_size, given.epochs) < 1:
+        raise UserError(f"batch_size is {given.batch_size}, epochs is {given.epochs}; use 1 or more")
+    name = given.objective
+    if name in OBJECTIVES or name in CLOSED_FORMS:  # a registered loss checks its own options
+        options = keyword_defaults(OBJECTIVES[name]) if name in OBJECTIVES else {}
+        for key in (given.objective_options or {}).keys() - options:
+            raise UserError(unknown(f"option of {name}", key, options))
+    elif name not in losses:
+        raise UserError(unknown("objective", name, sorted({*OBJECTIVES, *CLOSED_FORMS, *(e.name for e in losses)})))
+
+
 class Rows(NamedTuple):
     """A table as solvers meet it: features of any rows on demand, class numbers 0 to C - 1, weights."""
 
@@ -74,140 +135,100 @@ class Rows(NamedTuple):
     labels: IntArray
     weights: Array
 
+    def problem(self, make: Callable[..., Objective], dim: int, parameters: Parameters, index: IntArray) -> Problem:
+        """The problem of some rows, which stand for all; a table's objective is a sum over rows, a loss a mean."""
+        index = index[np.argsort(self.labels[index], kind="stable")]
+        features, labels, weights = self.features(index), self.labels[index], self.weights[index]
+        total, similar = float(self.weights.sum()), None
+        if parameters.regulariser == "similar":
+            similar = 2**0.5 * class_deviations(to_dense(features), labels)
+        share = 1.0 / total if parameters.objective in OBJECTIVES else 1.0
+        return Problem(
+            features, dim, make(features, labels, weights * (total / weights.sum())), share, parameters, similar
+        )
+
 
 @np.errstate(over="ignore", invalid="ignore")  # a solver may step too far; the estimator looks at the result
-def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Solution:
+def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> OptimizeResult:
     """Learn a map from labels, beginning at ``start`` (r, q)."""
-    name, options = parameters.objective, check_options(parameters)
+    name, number, classes = parameters.objective, len(rows.labels), int(rows.labels.max()) + 1
+    if name == "whitening":
+        spread = covariance(to_dense(rows.features(np.arange(number))), rows.weights)
+        start = whitening(spread, 0.0 if np.linalg.cond(spread) < 1e12 else RIDGE)[: len(start)]
     if name in CLOSED_FORMS:
-        return solve_closed_form(rows, start, name)
-    number, total = len(rows.labels), float(rows.weights.sum())
-    criterion = None if name in OBJECTIVES else build_loss(name, options, int(rows.labels.max()) + 1, len(start), seed)
-    draws = rows.weights / total if criterion is not None and np.ptp(rows.weights) > 0 else None
-    solver = choose_solver(parameters, number)
-    solver = solver if draws is None else "minibatch"
-    if name in ("nca", "mcml", "lmnn") and rows.labels.max() + 1 == number:
+        return OptimizeResult(x=start, fun=0.0, nit=1, success=True, sphere=False)
+    if name in ("nca", "mcml", "lmnn") and classes == number:
         raise UserError(f"every class has one row only; {name} needs a class with two rows or more")
-    if solver == "minibatch" and min(parameters.batch_size, parameters.epochs) < 1:
-        raise UserError(f"batch_size is {parameters.batch_size}, epochs is {parameters.epochs}; use 1 or more")
-
-    def build_problem(index: IntArray) -> Problem | LossProblem:
-        weights = rows.weights[index]
-        groups = group_rows(rows.labels[index], weights * (total / weights.sum()))  # a batch stands for all rows
-        features = rows.features(index[groups.order])
-        penalty = build_penalty(
-            parameters, start.shape[1], lambda: 2**0.5 * class_deviations(to_dense(features), groups)
-        )
-        if criterion is not None:
-            return LossProblem(criterion, len(start), to_dense(features), rows.labels[index][groups.order], penalty)
-        return Problem(features, OBJECTIVES[name](features, groups, **options), 1.0 / total, penalty)
-
-    point = start if criterion is None else parameter_vector(criterion, start)
-    if solver == "minibatch":
-        size = min(parameters.batch_size, number, number if criterion is None else most_rows(name))
-        found = minimise_adam(
-            lambda index: build_problem(index).at_map,
-            point,
-            row_batches(rows.labels, draws, size, parameters.epochs, np.random.default_rng(seed)),
-            steps=number // size,
-            epochs=parameters.epochs,
-            rate=parameters.learning_rate,
-        )
+    options, criterion, full, draws = parameters.objective_options or {}, None, FULL_ROWS, None
+    if name in OBJECTIVES:
+        make = partial(OBJECTIVES[name], **options)
     else:
-        found = solve(build_problem(np.arange(number)), point, parameters)
-    return cut_map(found, start, criterion)
+        criterion = objectives.build_loss(name, options, classes, len(start), seed)
+        make = partial(objectives.loss_objective, criterion)
+        full = FULL_ROWS_OF_TRIPLETS if "n" in criterion.entry.cost.memory else FULL_ROWS_OF_LOSS
+        draws = rows.weights / rows.weights.sum() if np.ptp(rows.weights) > 0 else None
+    build = partial(rows.problem, make, len(start), parameters)
+    if draws is None and (parameters.solver == "lbfgs" or (parameters.solver == "auto" and number <= full)):
+        return solve(build(np.arange(number)).minimise, start, criterion)
+    size, epochs = min(parameters.batch_size, number, number if criterion is None else full), parameters.epochs
+    batches = map(build, row_batches(rows.labels, draws, size, epochs, seed))
+    adam = partial(minimise_adam, batches, epochs=epochs, steps=number // size, rate=parameters.learning_rate)
+    return solve(adam, start, criterion)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def learn_tuples(
-    tuples: Array, similar: Any, weights: Array, *, start: Array, parameters: Parameters, seed: int
-) -> Solution:
+def learn_tuples(tuples: Array, similar: Any, weights: Array, *, start: Array, given: Parameters, seed: int) -> Any:
     """Learn a map from features of pairs (n, 2, q) with ``similar`` (n,), or of triplets (n, 3, q)."""
-    name, options = parameters.objective, check_options(parameters)
-    choose_solver(parameters, len(tuples))
-    first = tuples[:, 0] - tuples[:, 1]
-    penalty = build_penalty(parameters, start.shape[1], lambda: first if similar is None else first[similar])
-    if name == "constraints":
-        options = keyword_defaults(constraints) | options
-        return solve(tuple_problem(tuples, similar, weights, options, penalty), start, parameters)
-    kind = "triplets" if similar is None else "pairs"
-    able = [entry.name for entry in losses if entry.accepts == kind]
+    name, options, criterion = given.objective, given.objective_options or {}, None
+    kind, first = "triplets" if similar is None else "pairs", tuples[:, 0] - tuples[:, 1]
+    able = ["constraints", *(entry.name for entry in losses if entry.accepts == kind)]
     if name not in able:
-        raise UserError(f"{name} does not take {kind}; use 'constraints' or one of: {', '.join(able)}")
-    if np.ptp(weights) > 0:
+        raise UserError(f"{name} does not take {kind}; use one of: {', '.join(able)}")
+    if name == "constraints":
+        rows = first if similar is not None else np.vstack([first, tuples[:, 0] - tuples[:, 2]])
+        objective = objectives.tuple_constraints(similar, weights / weights.sum(), **options)
+    elif np.ptp(weights) > 0:
         raise UserError(f"{name} takes no weights of {kind}; use 'constraints' or repeat the {kind}")
-    rows = np.ascontiguousarray(tuples.reshape(-1, tuples.shape[2]))
-    criterion = build_loss(name, options, 1, len(start), seed)
-    given = consecutive_tuples(len(tuples), similar)
-    problem = LossProblem(criterion, len(start), rows, np.arange(len(rows)), penalty, given)
-    return cut_map(solve(problem, parameter_vector(criterion, start), parameters), start, criterion)
+    else:
+        rows = np.ascontiguousarray(tuples.reshape(-1, tuples.shape[2]))
+        criterion = objectives.build_loss(name, options, 1, len(start), seed)
+        places = torch.arange(len(rows)).view(len(tuples), -1)
+        pieces = Triplets(*places.T) if similar is None else Pairs(*places[similar].T, *places[~similar].T)
+        objective = objectives.loss_objective(criterion, rows, np.arange(len(rows)), weights, pieces)
+    near = None if given.regulariser != "similar" else first if similar is None else first[similar]
+    return solve(Problem(rows, len(start), objective, 1.0, given, near).minimise, start, criterion)
 
 
-def solve(problem: Problem | LossProblem, point: Array, parameters: Parameters) -> Solution:
-    """Minimise over all rows or tuples at once: on the cone of matrices if you ask for it, else over the map."""
-    max_iter, tol = parameters.max_iter, parameters.tol
-    if isinstance(problem, Problem) and parameters.solver == "projected":
-        found = minimise_on_cone(problem.at_metric, point.T @ point, max_iter=max_iter, tol=tol)
-        return found._replace(point=factor(found.point, len(point)))
-    return minimise_lbfgs(problem.at_map, point, max_iter=max_iter, tol=tol)
+def solve(minimise: Callable[[Array], OptimizeResult], start: Array, criterion: Loss | None) -> OptimizeResult:
+    """Minimise from the map and what the loss learns, as one vector; the result holds the map alone."""
+    learned = () if criterion is None else criterion.parameters()
+    found = minimise(np.concatenate([start.ravel(), *(each.detach().numpy().ravel() for each in learned)]))
+    found.x = found.x[: start.size].reshape(start.shape)
+    found.sphere = criterion is not None and objectives.compares_unit_vectors(criterion)
+    return found
 
 
-def cut_map(found: Solution, start: Array, criterion: Loss | None) -> Solution:
-    """The map of a solution, without what the loss learned beside it."""
-    sphere = criterion is not None and compares_unit_vectors(criterion)
-    return found._replace(point=found.point.ravel()[: start.size].reshape(start.shape), sphere=sphere)
+def minimise_adam(problems: Iterable[Problem], start: Array, *, epochs: int, steps: int, rate: float) -> OptimizeResult:
+    """Adam with a rate that falls to 0, ``steps`` batches in each epoch; the value is the mean of the last epoch."""
+    point = torch.nn.Parameter(torch.tensor(start))
+    optimiser = torch.optim.Adam([point], lr=rate)
+    schedule = torch.optim.lr_scheduler.PolynomialLR(optimiser, epochs * steps)
+    values: list[float] = []
+    for problem in problems:
+        value, gradient = problem.at(point.detach().numpy())
+        values.append(value)
+        point.grad = torch.from_numpy(gradient)
+        optimiser.step()
+        schedule.step()
+    return OptimizeResult(x=point.detach().numpy(), fun=np.mean(values[-steps:]), nit=len(values), success=True)
 
 
-def solve_closed_form(rows: Rows, start: Array, name: str) -> Solution:
-    """Whitening by the inverse covariance (Mahalanobis), or the first map as it is."""
-    if name == "euclidean":
-        return Solution(start, 0.0, 1, True)
-    spread = covariance(to_dense(rows.features(np.arange(len(rows.labels)))), rows.weights)
-    ridge = 0.0 if np.linalg.cond(spread) < 1e12 else RIDGE
-    return Solution(whitening(spread, ridge)[: len(start)], 0.0, 1, True)
-
-
-def most_rows(objective: str) -> int:
-    """Rows up to which an objective meets the whole table at once."""
-    if objective in OBJECTIVES:
-        return FULL_ROWS
-    return FULL_ROWS_OF_TRIPLETS if "n" in losses.get(objective).cost.memory else FULL_ROWS_OF_LOSS
-
-
-def choose_solver(parameters: Parameters, number: int) -> str:
-    """The solver asked for, or the one of ``auto`` for that number of rows."""
-    name, solver = parameters.objective, parameters.solver
-    if solver not in SOLVERS:
-        raise UserError(unknown("solver", solver, list(SOLVERS)))
-    if solver == "projected" and name not in CONVEX:
-        raise UserError(f"solver='projected' needs a convex objective, {name} is not; use 'lbfgs'")
-    if solver != "auto":
-        return solver
-    return "lbfgs" if number <= most_rows(name) else "minibatch"
-
-
-def check_options(parameters: Parameters) -> dict[str, Any]:
-    """The options of a known objective, each one known; a registered loss checks its own."""
-    name, options = parameters.objective, dict(parameters.objective_options or {})
-    if name in OBJECTIVES or name in CLOSED_FORMS:
-        known = keyword_defaults(OBJECTIVES[name]) if name in OBJECTIVES else {}
-        for key in options:
-            if key not in known:
-                raise UserError(unknown(f"option of {name}", key, known))
-    elif name not in losses:
-        names = {*OBJECTIVES, *CLOSED_FORMS, *(entry.name for entry in losses)}
-        raise UserError(unknown("objective", name, sorted(names)))
-    return options
-
-
-def build_penalty(parameters: Parameters, width: int, similar: Callable[[], Array]) -> Penalty:
-    """The regulariser of maps on ``width`` columns; ``similar`` gives the differences that should be small."""
-    kind, weight = parameters.regulariser, parameters.regularisation
-    if kind not in REGULARISERS:
-        raise UserError(unknown("regulariser", kind, list(REGULARISERS)))
-    if not 0 <= weight < np.inf:
-        raise UserError(f"regularisation is {weight}; use a finite number of 0 or more")
-    if kind != "similar":
-        return Penalty(kind, weight / width)
-    differences = similar()
-    return Penalty(kind, weight / width, differences.T @ differences / max(1, len(differences)))
+def row_batches(labels: IntArray, draws: Array | None, size: int, epochs: int, seed: int) -> Iterator[IntArray]:
+    """Row numbers of each batch: every row once an epoch, but for the rest, or rows drawn by the chances ``draws``."""
+    number, generator = len(labels), np.random.default_rng(seed)
+    for _ in range(epochs):
+        order = generator.permutation(number) if draws is None else generator.choice(number, number, p=draws)
+        order = order[np.argsort(labels[order], kind="stable")]
+        places = np.repeat(generator.permutation(number // CLASS_ROWS + 1), CLASS_ROWS)[:number]
+        order = order[np.argsort(places, kind="stable")]
+        yield from (order[first : first + size] for first in range(0, number - size + 1, size))

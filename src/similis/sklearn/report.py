@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from similis.sklearn.estimator import MetricLearner
-from similis.sklearn.problem import Array
+from similis.sklearn.features import Array
 from similis.values import DataError
 
 FOLDS, REPEATS, NEIGHBORS = 5, 3, 3
@@ -40,12 +40,7 @@ class Accuracy(NamedTuple):
 
 
 def parse_table(columns: Mapping[str, Sequence[str]], label: str) -> Table:
-    """A table from columns of text; columns that hold words are left out by name, missing numbers refused.
-
-    Example:
-        >>> parse_table({"height": ["1", "2"], "note": ["x", "y"], "kind": ["a", "b"]}, "kind").left_out
-        ('note',)
-    """
+    """A table from columns of text; columns that hold words are left out by name, missing numbers refused."""
     if label not in columns:
         raise DataError(f"there is no column {label!r}; the columns are: {', '.join(columns)}")
     labels = tuple(value.strip() for value in columns[label])
@@ -91,10 +86,6 @@ def interval(scores: Sequence[float], folds: int) -> Accuracy:
     """Mean and 95% interval of repeated cross-validation, corrected for rows shared by the folds.
 
     Reference: Nadeau, Bengio: Inference for the Generalization Error, Machine Learning 2003.
-
-    Example:
-        >>> interval([0.9, 1.0, 0.9, 1.0], 2).mean
-        0.95
     """
     variance = float(np.var(scores, ddof=1)) if len(scores) > 1 else 0.0
     error = math.sqrt(variance * (1.0 / len(scores) + 1.0 / (folds - 1)))
