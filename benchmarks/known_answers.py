@@ -25,7 +25,7 @@ from similis.data.open_data import open_data
 from similis.run.machine import Machine
 from similis.run.parts import build_model, images_for
 from similis.run.spec import parse_spec
-from similis.study.report.page import fair_tables
+from similis.study.report.judged_table import fair_tables
 from similis.study.statistics.significance import TARGETS
 from similis.study.statistics.verdicts import pair_verdicts
 from similis.study.tournament import run_tournament

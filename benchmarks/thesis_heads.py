@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from similis.study.report.judged_table import JudgedTable, judge_table
-from similis.study.report.page import fair_tables
+from similis.study.report.judged_table import judge_folder
 from similis.study.report.record import report_record
 from similis.study.statistics.rank_sums import rank_sums
 from similis.study.tournament_folder import TournamentFolder
@@ -24,12 +23,6 @@ SIZES = ("64", "128", "512", "1024")
 def finished_folders() -> list[Path]:
     """Folders with records."""
     return sorted(path.parent for path in FOLDER.glob("*/records.parquet"))
-
-
-def judge_folder(kept: TournamentFolder) -> list[JudgedTable]:
-    """Every table of a tournament."""
-    plan, floors = kept.plan(), kept.records.all("floor")
-    return [judge_table(plan, table, floors) for table in fair_tables(plan, kept.records.all("final"))]
 
 
 def table_figures(folder: Path) -> dict[str, Any]:

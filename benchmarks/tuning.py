@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
-from benchmarks.thesis_heads import judge_folder
 from similis.figures.canvas import COLOURS, new_figure, save_figure
 from similis.registry import losses
+from similis.study.report.judged_table import judge_folder
 from similis.study.report.record import deviation_values, round_values, table_figures
 from similis.study.statistics.power import planned_repetitions
 from similis.study.statistics.variance_split import VarianceSplit, pool_splits, variance_split

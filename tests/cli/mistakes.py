@@ -220,7 +220,6 @@ STUDIES = [
     M("tournament run plan.yaml --only nobody", "'nobody'", "known: contrastive, proxy_anchor", "unknown contestant"),
     M("tournament run plan.yaml --address auto", "--address auto", "a Ray cluster", "add --ray"),
     M("tournament report nowhere", "nowhere is not", "it has no plan.yaml", "`similis tournament run`"),
-    M("tournament add photos triplet", "photos is not", "it has no plan.yaml", "`similis tournament run`"),
-    M("tournament pack photos", "photos/records", "a tournament that has begun", "give the folder"),
+    M("tournament run photos --add triplet", "photos is not", "it has no plan.yaml", "`similis tournament run`"),
 ]
 COMMANDS = [*WORDS, *SOURCES, *SETTINGS, *TRAINING, *MODELS, *STUDIES]

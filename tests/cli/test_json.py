@@ -38,9 +38,7 @@ COMMANDS = {
     ),
     "tournament plan": ("tournament plan plan.yaml", "name contestants cost seconds"),
     "tournament run": ("tournament run plan.yaml --folder out", "folder files"),
-    "tournament report": ("tournament report out", "folder files"),
-    "tournament add": ("tournament add out --results out", "folder added files"),
-    "tournament pack": ("tournament pack out", "file"),
+    "tournament report": ("tournament report out --pack", "folder files"),
 }
 UNTRIED = {"data words", "serve"}  # needs a text encoder; runs until it is told to end
 

@@ -29,19 +29,23 @@ def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_run_report_add(file, tmp_path, capsys):
+def test_run_add_report_pack(file, tmp_path, capsys):
     folder = tmp_path / "out"
     assert ended("run", str(file), "--folder", str(folder)) == 0
     said = capsys.readouterr().out
     assert said.count("done  search-") == 4
     assert said.count("done  final-") == 4
     assert (folder / "report.html").exists()
-    assert ended("add", str(folder), "triplet") == 0
-    assert ended("report", str(folder), "--no-times", "--out", str(tmp_path / "again")) == 0
+    assert ended("run", str(folder), "--add", "triplet") == 0
+    assert capsys.readouterr().out.count("done  final-") == 2, "the added loss alone"
+    assert ended("report", str(folder), "--no-times", "--out", str(tmp_path / "again"), "--pack") == 0
     text = (tmp_path / "again" / "report.md").read_text()
     assert "triplet" in text
     assert "seconds of training" not in text
-    assert str(tmp_path / "again" / "report.md") in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert all(str(file) in said for file in (tmp_path / "again" / "report.md", folder / "records.parquet"))
+    assert ended("run", str(folder), "--folder", str(tmp_path / "other"), "--only", "triplet") == 0
+    assert capsys.readouterr().out.count("done  final-") == 2, "the plan of a folder in another one"
 
 
 def test_an_address_without_ray_is_refused(file, capsys):

@@ -26,7 +26,7 @@ from benchmarks import (
     thesis_heads,
     tuning,
 )
-from similis.study.compare import Diary, judge_looks
+from similis.study.report.judged_table import judge_folder
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, interval
@@ -96,7 +96,8 @@ def comparison_numbers() -> Iterator[str]:
     """Verdicts, and what ProxyAnchor reached, on average, at least and at most."""
     for path in sorted((RESULTS / "compare").glob("*/records.parquet")):
         folder = TournamentFolder(path.parent)
-        for verdict in judge_looks(folder.plan(), folder, Diary(path.parent / "looks.json")).verdicts[-1]:
+        (judged,) = judge_folder(folder)
+        for verdict in folder.looks.verdicts(judged.plan, judged.whole.scores):
             yield from (f"{abs(value):.2f}" for value in (verdict.difference, verdict.low, verdict.high))
         found = recall_of_proxy_anchor(path)
         yield from (f"{value:.1f}" for value in (statistics.fmean(found), min(found), max(found)))

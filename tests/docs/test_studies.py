@@ -5,10 +5,10 @@ import statistics
 import pytest
 
 from benchmarks import selection, thesis_heads, tuning
-from similis.study.compare import Diary, judge_looks
 from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import read_plan
+from similis.study.report.judged_table import judge_folder
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, page_lines, words_of
@@ -18,14 +18,12 @@ from tests.docs.records import RESULTS, figures, page_lines, words_of
 def test_a_comparison_says_what_its_records_give(path, monkeypatch):
     monkeypatch.chdir(ROOT)  # a loss in a file is named from here
     folder = TournamentFolder(path.parent)
-    found = judge_looks(folder.plan(), folder, Diary(path.parent / "looks.json"))
+    (found,) = judge_folder(folder)
     page = words_of("compare/index.md")
-    assert found.looks
-    for verdict in found.verdicts[-1]:
+    for verdict in folder.looks.verdicts(found.plan, found.whole.scores):
         assert f"{verdict.difference:+.2f} points, {verdict.low:+.2f} to {verdict.high:+.2f}" in page
         assert f"**{verdict.verdict}**" in page
-    assert f"{found.repetitions} repetitions" in page
-    folder.ledger.check(folder.records.all("final"))
+    assert f"{len(found.whole.repetitions)} repetitions" in page
 
 
 def kept_presets(folder: TournamentFolder, name: str) -> str:

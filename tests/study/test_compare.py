@@ -1,8 +1,6 @@
-"""One loss against a baseline: looks, stopping, going on, and a formula that was edited."""
+"""One loss against a baseline, a tournament of two: looks, stopping, going on, and a formula that was edited."""
 
-import json
 import re
-import time
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +9,12 @@ import pytest
 from similis.cli.compare_plan import comparison_name, comparison_plan, read_contestant
 from similis.run.address import NUMERICS
 from similis.run.spec import parse_spec
-from similis.study.compare import Diary, compare_losses, judge_looks, looked_verdicts
-from similis.study.records import Records
+from similis.study.looks import Looks
+from similis.study.report.judged_table import judge_folder
+from similis.study.report.summary import describe_verdicts
 from similis.study.statistics.looks import look_verdicts
 from similis.study.statistics.variance_components import Scores
+from similis.study.tournament import run_until_decided
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -29,127 +29,118 @@ def question(**changes):
     return plan(contestants=[NEAR, FAR], against="frozen", search={"trials": 0}, **changes)
 
 
-def kept(path: Path, gain: float, spread: float = 0.3) -> None:
+def kept(path: Path, gain: float, spread: float = 0.3) -> TournamentFolder:
     """Results of 15 repetitions on 50 classes, as runs leave them: the first is so many hits of 100 ahead."""
-    chance, records = np.random.default_rng(1), Records(path / "records")
+    chance, folder = np.random.default_rng(1), TournamentFolder(path)
     easy = chance.normal(60, 10, 50)
     for number in range(15):
         for name, ahead in (("proxy_anchor", gain), ("frozen", 0.0)):
             hits = np.clip(easy + ahead + chance.normal(0, spread) + chance.normal(0, 2, 50), 0, 100).round()
             made = record(name, number)
             made["per_class"] = {"labels": list(range(50)), "queries": [100] * 50, "hits": hits.astype(int).tolist()}
-            records.write(f"search-{name}-r{number}", {"contestant": name, "settings": {}})
-            records.write(made["name"], made | {"facts": {"numerics": NUMERICS}})
+            folder.records.write(f"search-{name}-r{number}", {"contestant": name, "settings": {}})
+            folder.records.write(made["name"], made | {"facts": {"numerics": NUMERICS}})
+            folder.ledger.note(made["name"])
+    return folder
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    path, seen = tmp_path_factory.mktemp("compare"), []
-    kept(path, gain=4.0)
-    return compare_losses(question(), path, on_look=seen.append), seen, path
+    folder, seen = kept(tmp_path_factory.mktemp("compare"), gain=4.0), []
+    return run_until_decided(question(), folder.path, on_look=lambda found, _: seen.append(found)), seen, folder
 
 
 def test_it_stops_at_the_first_look_that_decides(done):
-    found, seen, _ = done
+    found, seen, folder = done
     assert found.decided
-    assert found.sentence.startswith("proxy_anchor is better than frozen on unseen classes")
-    assert [look.repetitions for look in seen] == list(found.looks)
-    assert [look.decided for look in seen] == [False] * (len(seen) - 1) + [True]
-    assert found.repetitions == found.looks[-1] < 15
+    assert describe_verdicts(found)[0].startswith("proxy_anchor is better than frozen on unseen classes")
+    assert [look.decided for look in seen] == [False] * (len(folder.looks.looks) - 1) + [True]
+    assert folder.plan().repetitions == folder.looks.looks[-1] < 15
 
 
 def test_a_second_call_shows_the_same_and_runs_nothing(done):
-    found, _, path = done
-    before = {file: file.stat().st_mtime_ns for file in path.rglob("*.json")}
-    again = compare_losses(question(), path, on_look=lambda _: pytest.fail("looked again"))
-    assert (again.sentence, again.looks) == (found.sentence, found.looks)
-    assert {file: file.stat().st_mtime_ns for file in path.rglob("*.json")} == before
+    found, _, folder = done
+    before = {file: file.stat().st_mtime_ns for file in folder.path.rglob("*.json")}
+    again = run_until_decided(question(), folder.path, on_look=lambda *_: pytest.fail("looked again"))
+    assert again.asked == found.asked
+    assert {file: file.stat().st_mtime_ns for file in folder.path.rglob("*.json")} == before
 
 
 def test_verdicts_are_those_of_the_looks(done):
-    found, _, path = done
+    found, _, folder = done
+    looks = folder.looks
     rows = {name: [] for name in ("proxy_anchor", "frozen")}
-    for number in range(found.repetitions):
+    for number in range(looks.looks[-1]):
         for name, own in rows.items():
-            file = path / "records" / f"final-main-equal_samples-{name}-r{number}.json"
-            per_class = json.loads(file.read_text())["per_class"]
+            per_class = folder.records.read(f"final-main-equal_samples-{name}-r{number}")["per_class"]
             own.append(np.array(per_class["hits"]) / np.array(per_class["queries"]))
     stacked = np.stack([np.stack(own, axis=1) for own in rows.values()])
     scores = Scores(tuple(rows), stacked, np.array(per_class["queries"], dtype=float))
-    assert list(found.verdicts[-1]) == look_verdicts(scores, found.looks, most=found.most)
-    assert looked_verdicts(TournamentFolder(path)) == found.verdicts[-1], "for a report that is written again"
-    assert looked_verdicts(TournamentFolder(path / "elsewhere")) is None
+    assert found.asked == look_verdicts(scores, tuple(looks.looks), most=looks.most)
+    assert judge_folder(folder)[0].asked == found.asked, "for a report that is written again"
 
 
 def test_the_last_look_in_time_spends_what_is_left_and_closes(tmp_path):
-    kept(tmp_path, gain=1.5, spread=0.6)
-    begun = {"seconds": [0.001] * 4, "most": 15, "looks": [3], "closed": False}
-    (tmp_path / "looks.json").write_text(json.dumps(begun))
-    found = compare_losses(question(), tmp_path, hours=1e-9)
-    assert (found.looks, found.repetitions) == ((3, 4), 4)
-    assert found.verdicts[-1][-1].level > 0.04
-    assert compare_losses(question(), tmp_path).repetitions == 4, "closed"
+    folder = kept(tmp_path, gain=1.5, spread=0.6)
+    Looks(tmp_path, [0.001] * 4, most=15, looks=[3]).write()
+    found = run_until_decided(question(), tmp_path, hours=1e-9)
+    assert (folder.looks.looks, folder.plan().repetitions) == ([3, 4], 4)
+    assert found.asked[-1].level > 0.04
+    run_until_decided(question(), tmp_path)
+    assert folder.plan().repetitions == 4, "closed"
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.0, "equivalent"), (-4.0, "worse"), (1.0, "undecided")])
 def test_every_verdict_can_be_reached(tmp_path, gain, verdict):
-    kept(tmp_path, gain, spread=2.0 if verdict == "undecided" else 0.3)
-    found = compare_losses(question(), tmp_path)
-    assert found.verdicts[-1][-1].verdict == verdict
-    assert (found.repetitions == 15) == (not found.decided)
+    folder = kept(tmp_path, gain, spread=2.0 if verdict == "undecided" else 0.3)
+    found = run_until_decided(question(), tmp_path)
+    assert found.asked[-1].verdict == verdict
+    assert (folder.plan().repetitions == 15) == (not found.decided)
 
 
 def test_losses_that_did_not_train_have_no_verdict(tmp_path):
-    kept(tmp_path, gain=4.0)
+    folder = kept(tmp_path, gain=4.0)
     counts = {"labels": list(range(50)), "queries": [100] * 50, "hits": [62] * 50}
     floor = {"name": "floor-main-raw_pixels-r0", "arena": "main", "floor": "raw pixels", "repetition": 0}
-    Records(tmp_path / "records").write(floor["name"], floor | {"per_class": counts})
-    found = compare_losses(question(floors=False), tmp_path)
-    assert found.failed == {"frozen": "raw pixels"}
+    folder.records.write(floor["name"], floor | {"per_class": counts})
+    found = run_until_decided(question(floors=False), tmp_path)
     assert not found.decided
-    assert found.sentence.startswith("No verdict: frozen does not clear the floor, raw pixels.")
-    assert found.verdicts[-1][-1].verdict == "better"  # what the numbers alone would say
+    assert describe_verdicts(found)[0].startswith("No verdict: frozen does not clear the floor, raw pixels.")
+    assert folder.looks.verdicts(found.plan, found.whole.scores)[-1].verdict == "better", "what numbers alone would say"
 
 
 def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
-    diary = Diary(tmp_path / "looks.json")
-    diary.note(1, 400.0)  # with the floors
-    diary.note(2, 50.0)
-    diary.settle(hours=699 / 3600)
-    assert diary.most == 5
-    diary.settle(hours=700 / 3600)
-    assert diary.most == 7
-    assert Diary(tmp_path / "looks.json").most == 7
-    diary.settle(hours=1 / 3600)
-    assert diary.most == 3, "fewer say nothing"
-    diary.settle(hours=None)
-    assert diary.most == 15
-    assert [diary.look(n, late=False) for n in (1, 3, 4)] == [False, True, False]
-    assert not diary.look(3, late=True), "nobody looks twice at the same"
-    assert diary.look(4, late=True)
-    again = Diary(tmp_path / "looks.json")
+    looks = Looks.of(tmp_path)
+    looks.note(1, 400.0)  # with the floors
+    looks.note(2, 50.0)
+    looks.settle(hours=699 / 3600)
+    assert looks.most == 5
+    looks.settle(hours=700 / 3600)
+    assert looks.most == 7
+    assert Looks.of(tmp_path) == looks
+    looks.settle(hours=1 / 3600)
+    assert looks.most == 3, "fewer say nothing"
+    looks.settle(hours=None)
+    assert looks.most == 15
+    assert [looks.look(n, late=False) for n in (1, 3, 4)] == [False, True, False]
+    assert not looks.look(3, late=True), "nobody looks twice at the same"
+    assert looks.look(4, late=True)
+    again = Looks.of(tmp_path)
     assert (again.looks, again.closed) == ([3, 4], True)
     assert not again.look(5, late=False), "the error rate is spent"
 
 
-def test_out_of_time_is_said(tmp_path):
-    begun = time.monotonic()
-    found = compare_losses(question(), tmp_path, hours=1e-9)
-    assert (found.repetitions, found.looks, found.decided) == (1, (), False)
-    assert found.sentence.startswith("No verdict: 1 repetition(s) are done")
-    longer = compare_losses(question(), tmp_path, hours=1.0)
-    assert (longer.repetitions, longer.most) == (3, 3), "what was planned stays"
-    assert time.monotonic() > begun
-
-
-def test_a_crash_inside_a_repetition_goes_on(tmp_path):
-    compare_losses(question(), tmp_path, hours=1e-9)
-    diary = Diary(tmp_path / "looks.json")
+def test_out_of_time_is_said_and_a_crash_inside_a_repetition_goes_on(tmp_path):
+    folder = TournamentFolder(tmp_path)
+    found = run_until_decided(question(), tmp_path, hours=1e-9)
+    assert (folder.looks.looks, found.decided) == ([], False)
+    assert describe_verdicts(found)[0].startswith("No verdict: 1 repetition(s) are done")
     file = tmp_path / "plan.yaml"
     file.write_text(re.sub(r"repetitions: 1\b", "repetitions: 2", file.read_text()))
-    found = compare_losses(question(), tmp_path, hours=1e-9)
-    assert (found.repetitions, diary.repetitions) == (2, 1)
-    assert judge_looks(question(repetitions=2), found.folder, diary).looks == ()
+    found = run_until_decided(question(), tmp_path, hours=1e-9)
+    assert (len(found.whole.repetitions), len(folder.looks.seconds), folder.looks.looks) == (2, 2, [])
+    longer = run_until_decided(question(), tmp_path, hours=1.0)
+    assert (len(longer.whole.repetitions), folder.looks.most) == (3, 3), "what was planned stays"
 
 
 def test_words_of_the_command_line(tmp_path):

@@ -41,8 +41,6 @@ VERBS = {
     "tournament plan": "tournament:plan",
     "tournament run": "tournament:run",
     "tournament report": "tournament:report",
-    "tournament add": "tournament:add",
-    "tournament pack": "tournament:pack",
 }
 
 EXIT_CODES = {

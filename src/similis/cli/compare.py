@@ -12,12 +12,11 @@ from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, Root, Settings, complete_loss
 
 if TYPE_CHECKING:
-    from similis.study.compare import Comparison
+    from similis.study.looks import Looks
     from similis.study.plan.schema import Plan
-
+    from similis.study.report.judged_table import JudgedTable
 
 CONTESTANT = "NAME, or FILE.py:NAME, with options as NAME:option=value,option=value."
-WIDEST = 100.0  # points: the intervals of early looks, which hardly ever decide, may say nothing at all
 
 
 def compare(
@@ -51,14 +50,16 @@ def compare(
 ) -> Result:
     """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
-    from similis.cli.screen import console
-    from similis.cli.tournament import print_record
+    from similis.cli.screen import print_lines
+    from similis.cli.tournament import print_record, show_files
     from similis.cli.train_defaults import fit_comparison
     from similis.cli.train_spec import asked_keys, asked_spec
     from similis.engine.executor import Executor
     from similis.run.machine import Machine
-    from similis.study.compare import compare_losses
     from similis.study.report.page import write_report
+    from similis.study.report.summary import describe_verdicts
+    from similis.study.tournament import run_until_decided
+    from similis.study.tournament_folder import TournamentFolder
 
     named = {
         "training.epochs": epochs, "model.image_size": size, "model.dim": dim, "model.backbone": backbone,
@@ -71,76 +72,37 @@ def compare(
     search: dict[str, Any] = {"trials": 0 if fixed else trials, "seed": seed}
     plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
     print_cost(plan, hours, workers, root)
-    found = compare_losses(
-        plan, folder / comparison_name(plan), hours=hours, data_root=root, device=device, runs=machine.root,
+    place = folder / comparison_name(plan)
+    judged = run_until_decided(
+        plan, place, hours=hours, data_root=root, device=device, runs=machine.root,
         executor=Executor(workers, on_finished=print_record), on_look=print_look,
     )  # fmt: skip
-    show_result(found)
-    files = write_report(found.folder, verdicts=found.verdicts[-1] if found.verdicts else None)
-    for path in files:
-        console().print(str(path), markup=False, soft_wrap=True)
-    said = [asdict(verdict) for verdict in found.verdicts[-1]] if found.verdicts and not found.failed else []
+    said = describe_verdicts(judged)
+    print_lines(*said)
     return {
-        "sentence": found.sentence, "decided": found.decided, "repetitions": found.repetitions, "verdicts": said,
-        "folder": found.folder.path, "files": files,
+        "sentence": said[0], "decided": judged.decided, "repetitions": len(judged.whole.repetitions),
+        "verdicts": [asdict(verdict) for verdict in judged.asked], "folder": place,
+        "files": show_files(write_report(TournamentFolder(place))),
     }  # fmt: skip
 
 
 def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) -> None:
     """One line before anything runs: what the fewest repetitions with a verdict take, beside the time given."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
     from similis.run.cost import format_duration
     from similis.study.plan.cost import plan_cost
     from similis.study.statistics.variance_components import LEAST_REPETITIONS
 
     cost = plan_cost(plan.model_copy(update={"repetitions": LEAST_REPETITIONS}), data_root=root)
     given = "" if hours is None else f"; --hours gives {format_duration(3600 * hours)}"
-    console().print(
-        f"cost  {LEAST_REPETITIONS} repetitions, the fewest with a verdict, take about "
-        f"{format_duration(cost.seconds / workers)} on idle cores{given}",
-        markup=False,
-        soft_wrap=True,
-    )
+    takes = f"take about {format_duration(cost.seconds / workers)} on idle cores{given}"
+    print_lines(f"cost  {LEAST_REPETITIONS} repetitions, the fewest with a verdict, {takes}")
 
 
-def print_look(found: Comparison) -> None:
+def print_look(judged: JudgedTable, looks: Looks) -> None:
     """One line for a look."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
 
-    verdict = found.verdicts[-1][-1]
-    said = "did not train" if found.failed else verdict.verdict
-    spread = f", {verdict.low:+.2f} to {verdict.high:+.2f}" if verdict.high - verdict.low < WIDEST else ""
-    console().print(
-        f"look  {found.repetitions} of at most {found.most} repetitions: {said} "
-        f"({verdict.difference:+.2f} points{spread})",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def show_result(found: Comparison) -> None:
-    """The sentence, that for these test classes, and the picture of the looks."""
-    from similis.cli.screen import console
-    from similis.figures.canvas import save_figure, shorten
-    from similis.figures.forest_plot import LONGEST, ForestRow, draw_forest
-    from similis.values import MissingExtraError
-
-    lines = [found.sentence]
-    if found.verdicts:
-        lines += [] if found.failed else [found.verdicts[-1][0].sentence]
-        picture = found.folder.path / "differences.png"
-        try:
-            rows = [
-                ForestRow(f"{look} repetitions", near.difference, (near.low, near.high), (far.low, far.high))
-                for look, (near, far) in zip(found.looks, found.verdicts, strict=True)
-                if far.high - far.low < WIDEST
-            ]
-            last = found.verdicts[-1][-1]
-            one, other = shorten(last.first, LONGEST), shorten(last.second, LONGEST)
-            axis = f"points of R@1: right {one} ahead, left {other} ahead"
-            figure = draw_forest(rows, f"{one} against {other}", margin=last.margin, axis=axis)
-            lines.append(str(save_figure(figure, picture)))
-        except MissingExtraError as missing:
-            lines.append(f"no picture: {missing}")
-    for line in lines:
-        console().print(line, markup=False, soft_wrap=True)
+    last = judged.asked[-1] if judged.asked else None
+    said = f"{last.verdict} ({last.difference:+.2f} points)" if last else "did not train"
+    print_lines(f"look  {looks.looks[-1]} of at most {looks.most} repetitions: {said}")

@@ -21,6 +21,12 @@ def console(*, to_stderr: bool = False) -> Console:
     return Console(width=None if fits else PIPE_WIDTH, highlight=False, stderr=to_stderr)
 
 
+def print_lines(*lines: str) -> None:
+    """Lines as they are: square brackets are text, and the terminal wraps what is too long."""
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
+
+
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """One table with a title; square brackets in cells are text, not markup."""
     from rich import box

@@ -1,4 +1,4 @@
-"""``similis tournament plan | run | report | add | pack``: a fair comparison from a plan file."""
+"""``similis tournament plan | run | report``: a fair comparison from a plan file."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device
+from similis.cli.options import Device, Root
 
 if TYPE_CHECKING:
     from similis.study.plan.schema import Plan
 
-PlanFile = Annotated[Path, typer.Argument(help="A plan in YAML.")]
-FolderPath = Annotated[Path, typer.Argument(help="The folder of a tournament.")]
-Workers = Annotated[int, typer.Option(help="Processes that work side by side.", min=1)]
-Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
 
-
-def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> Result:
+def plan(
+    *,
+    file: Annotated[Path, typer.Argument(help="A plan in YAML.")],
+    workers: Annotated[int, typer.Option(help="Processes that work side by side.", min=1)] = 1,
+    root: Root = None,
+) -> Result:
     """Check a plan and show what it will cost, before anything is run."""
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.study.plan.cost import describe_cost, plan_cost
     from similis.study.plan.plan_file import read_plan
     from similis.study.plan.search_space import search_space
@@ -43,7 +43,7 @@ def plan(*, file: PlanFile, workers: Workers = 1, root: Root = None) -> Result:
     show_table("cost, at most", ("what", "how much"), describe_cost(cost, workers))
     show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
-        console().print("protocol default: everything will be labelled 'selected on test'", markup=False)
+        print_lines("protocol default: everything will be labelled 'selected on test'")
     names = ("name", "loss", "start", "searched")
     contestants = [dict(zip(names, row, strict=True)) for row in rows]
     seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
@@ -69,8 +69,16 @@ def describe_power(plan: Plan) -> list[tuple[str, ...]]:
 
 def run(
     *,
-    file: PlanFile,
-    folder: Annotated[Path | None, typer.Option(help="Where to keep it; tournaments/NAME if not given.")] = None,
+    file: Annotated[Path, typer.Argument(help="A plan in YAML, or the folder of a tournament that has begun.")],
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One more loss under the same terms, or a tournament's folder: its results; may be repeated."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to keep it. [FILE, if that is a folder, or tournaments/NAME]")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]", min=1)
     ] = None,
@@ -82,89 +90,56 @@ def run(
     cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
     gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
 ) -> Result:
-    """Run a plan, or continue it; then write its report."""
+    """Run a plan, or continue it, with more contestants if you like; then write its report."""
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
     from similis.study.plan.plan_file import read_plan
     from similis.study.report.page import write_report
-    from similis.study.tournament import run_tournament
+    from similis.study.tournament import add_contestants, run_tournament
+    from similis.study.tournament_folder import TournamentFolder
     from similis.values import UserError
 
     if address is not None and not on_ray:
         raise UserError(f"--address {address} is that of a Ray cluster; add --ray to work there")
-    read = read_plan(file)
+    read = TournamentFolder(file).plan() if file.is_dir() else read_plan(file)
+    place = folder or (file if file.is_dir() else Path("tournaments") / read.name)
     executor = Executor(workers, on_ray, address, Share(cpus, gpus), on_finished=print_record)
-    place = folder or Path("tournaments") / read.name
+    read = add_contestants(place, add) if add else read
     done = run_tournament(read, place, only=only, data_root=root, device=device, executor=executor)
     return {"folder": place, "files": show_files(write_report(done))}
 
 
 def print_record(record: dict[str, Any]) -> None:
     """One line for a finished search or final run."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
 
-    if "lost" in record:
-        console().print(f"lost  {record['name']}  {record['lost']}", markup=False, soft_wrap=True)
-        return
     value = record.get("test", {}).get("recall@1", record.get("value"))
     number = "" if value is None else f"  {'test' if 'test' in record else 'validation'} R@1 {100 * value:.2f} %"
-    console().print(f"done  {record['name']}{number}", markup=False, soft_wrap=True)
+    end = f"lost  {record['name']}  {record['lost']}" if "lost" in record else f"done  {record['name']}{number}"
+    print_lines(end)
 
 
 def report(
     *,
-    folder: FolderPath,
+    folder: Annotated[Path, typer.Argument(help="The folder of a tournament.")],
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
     times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
+    pack: Annotated[
+        bool, typer.Option("--pack", help="Put the records into one Parquet file, to commit or send.")
+    ] = False,
 ) -> Result:
-    """Write the report of a tournament from its records."""
-    from similis.study.compare import looked_verdicts
+    """Write the report of a tournament, or of a comparison, from its records."""
     from similis.study.report.page import write_report
     from similis.study.tournament_folder import TournamentFolder
 
     place = TournamentFolder(folder)
-    files = write_report(place, out=out, times=times, verdicts=looked_verdicts(place))
+    files = [*write_report(place, out=out, times=times), *([place.records.pack()] if pack else [])]
     return {"folder": folder, "files": show_files(files)}
-
-
-def add(
-    *,
-    folder: FolderPath,
-    losses: Annotated[list[str] | None, typer.Argument(help="Losses to add as contestants.")] = None,
-    results: Annotated[Path | None, typer.Option(help="Take finished results from this tournament's folder.")] = None,
-    workers: Workers = 1,
-    root: Root = None,
-    device: Device = "auto",
-) -> Result:
-    """Add losses, or another tournament's results, to a tournament; unequal terms are an error that names the field."""
-    from similis.cli.screen import console
-    from similis.study.report.page import write_report
-    from similis.study.tournament import add_contestants, add_results, run_tournament
-    from similis.study.tournament_folder import TournamentFolder
-
-    added = [*(losses or [])]
-    if results is not None:
-        added += add_results(folder, results)
-        console().print(f"added: {', '.join(added) or 'nothing new'}", markup=False)
-    if losses:
-        grown = add_contestants(folder, losses)
-        run_tournament(grown, folder, workers=workers, data_root=root, device=device)
-    return {"folder": folder, "added": added, "files": show_files(write_report(TournamentFolder(folder, root)))}
-
-
-def pack(*, folder: FolderPath) -> Result:
-    """Put the records of a finished tournament into one Parquet file, which report and add read as well."""
-    from similis.study.tournament_folder import TournamentFolder
-
-    file = TournamentFolder(folder).records.pack()
-    show_files([file])
-    return {"file": file}
 
 
 def show_files(paths: Sequence[Path]) -> Sequence[Path]:
     """One line for each file that was written; the files."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
 
-    for path in paths:
-        console().print(str(path), markup=False, soft_wrap=True)
+    print_lines(*map(str, paths))
     return paths

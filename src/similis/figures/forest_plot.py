@@ -1,4 +1,4 @@
-"""Differences with their intervals, one line each: to a baseline, to the best, or after more and more repetitions."""
+"""Differences with their intervals, one line each: to a baseline, or to the best."""
 
 from __future__ import annotations
 

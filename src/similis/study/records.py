@@ -55,8 +55,6 @@ class Records:
         """Move all records into one Parquet file beside the folder, with columns to filter by."""
         arrow, parquet = (import_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
         found = [each for kind in ("final", "search", "trial", "floor") for each in self.all(kind)]
-        if not found:
-            raise UserError(f"there are no records in {self.folder}; give the folder of a tournament that has begun")
         columns = {
             key: [each.get(key) for each in found] for key in ("name", "contestant", "arena", "repetition", "fold")
         }

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from similis.engine.executor import Executor
 from similis.registry import losses
 from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.floors import FloorJob, floor_jobs, measure_floor
+from similis.study.looks import Looks
 from similis.study.plan.cost import check_runs
-from similis.study.plan.equal_terms import EqualTerms, held_terms
+from similis.study.plan.equal_terms import held_terms
 from similis.study.plan.jobs import (
     FinalJob,
     compared_values,
@@ -29,9 +33,11 @@ from similis.study.plan.jobs import (
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, check_sources, result_record
+from similis.study.report.judged_table import JudgedTable, fair_tables, judge_folder
 from similis.study.search.contestant_search import search_contestant
 from similis.study.tournament_folder import TournamentFolder
 from similis.training.file_lock import hold_lock
+from similis.training.files import replace_file
 from similis.values import DivergedError, UserError
 
 logger = logging.getLogger(__name__)
@@ -132,10 +138,7 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
                     "a plan that was begun may gain contestants, repetitions and arenas and keeps everything else: "
                     "choose another folder"
                 )
-    folder.path.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(".new")
-    beside.write_text(plan_text(plan), encoding="utf-8")
-    beside.replace(file)
+    replace_file(file, lambda beside: beside.write_text(plan_text(plan), encoding="utf-8"))
 
 
 def name_difference(key: str, old: Any, new: Any) -> str:
@@ -153,23 +156,19 @@ def name_difference(key: str, old: Any, new: Any) -> str:
 
 def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
     """Search one contestant in one repetition; other processes wait or find its record."""
-    plan, (title, repetition) = folder.plan(), whose
-    set_threads(plan)
+    plan, (title, repetition) = begin_job(folder), whose
     with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
         return search_contestant(plan, plan.contestant(title), folder, repetition)
 
 
 def run_floor(folder: TournamentFolder, job: FloorJob) -> Record:
     """Measure one floor."""
-    plan = folder.plan()
-    set_threads(plan)
-    return measure_floor(plan, folder, job)
+    return measure_floor(begin_job(folder), folder, job)
 
 
 def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
     """Run one final job; the ledger has its opening before it can happen. A diverged run leaves no record."""
-    plan = folder.plan()
-    set_threads(plan)
+    plan = begin_job(folder)
     with hold_lock(folder.path / "locks" / job.name):
         chosen = folder.records.read(f"search-{search_name(plan, job.contestant, job.repetition)}")
         if chosen is None:
@@ -198,48 +197,90 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
         return folder.records.write(job.name, record)
 
 
-def set_threads(plan: Plan) -> None:
-    """Set the number of threads from the plan, because sums depend on it."""
-    import torch
-
+def begin_job(folder: TournamentFolder) -> Plan:
+    """The plan, with its number of threads set, because sums depend on it."""
+    plan = folder.plan()
     torch.set_num_threads(plan.threads)
+    return plan
 
 
-def add_contestants(path: Path, contestants: Sequence[str | Mapping[str, Any]]) -> Plan:
-    """The plan of a tournament with more contestants; they are run by the next call of ``run_tournament``."""
-    plan = TournamentFolder(path).plan()
-    values = plan.model_dump(mode="json")
-    values["contestants"] += list(contestants)
-    return parse_plan(values)
+def run_until_decided(
+    plan: Plan,
+    path: Path,
+    *,
+    hours: float | None = None,
+    on_look: Callable[[JudgedTable, Looks], None] | None = None,
+    **how: Any,
+) -> JudgedTable:
+    """Run a tournament of two, repetition by repetition, and stop at the first look that decides.
 
+    How many repetitions there will be at most is settled after the second one, by their times alone, before anybody has
+    looked at a result; the looks up to that number share one error rate. When the time is up, a last look spends what
+    is left of it and closes the tournament. A second call goes on, or shows the same.
 
-def add_results(path: Path, other: Path) -> list[str]:
-    """Take in the finished results of another tournament; raises for the first unequal field.
-
-    Returns:
-        The names of the contestants that came.
+    Args:
+        plan: of two contestants, the baseline named by ``against``.
+        path: the tournament's folder.
+        hours: that may be spent; None for as many as the last planned look needs.
+        on_look: called after every look.
+        how: other options of :func:`run_tournament`.
     """
-    folder, giving = TournamentFolder(path), TournamentFolder(other)
-    own, new = folder.records.all("final"), giving.records.all("final")
-    if not new:
-        raise UserError(f"there are no final records in {other}; give the folder of a finished tournament")
+    folder, begun = TournamentFolder(path), time.monotonic()
+    looks = folder.looks
+    done = max(len(looks.seconds), folder.plan().repetitions if (path / "plan.yaml").exists() else 1)
+    while True:
+        before = time.monotonic()
+        run_tournament(plan.model_copy(update={"repetitions": done}), path, **how)
+        looks.note(done, time.monotonic() - before)
+        late = hours is not None and time.monotonic() - begun + looks.pace > 3600 * hours
+        if looks.most is None and (late or done > 1):
+            looks.settle(hours)
+        looked = looks.look(done, late=late)
+        over = late or looks.is_over(done)
+        if done in looks.looks or over:  # nothing new can be said between two looks
+            (judged,) = judge_folder(folder)
+            if looked and on_look is not None:
+                on_look(judged, looks)
+            if judged.decided or over:
+                return judged
+        done += 1
+
+
+def add_contestants(path: Path, added: Sequence[str]) -> Plan:
+    """The plan of a tournament that has begun, with more contestants, which the next run of it runs.
+
+    Args:
+        path: the tournament's folder.
+        added: losses, and folders of other tournaments, whose contestants come with their results.
+    """
+    folder = TournamentFolder(path)
+    others = [TournamentFolder(Path(word)) for word in added if Path(word).is_dir()]
+    values = folder.plan().model_dump(mode="json")
     titles = {each.title for each in folder.plan().contestants}
-    coming = [each for each in giving.plan().contestants if each.title not in titles]
+    coming = [each for other in others for each in other.plan().contestants if each.title not in titles]
+    values["contestants"] += [each.model_dump(mode="json") for each in coming]
+    values["contestants"] += [word for word in added if not Path(word).is_dir()]
+    plan = parse_plan(values)
+    for other in others:
+        take_results(plan, folder, other)
+    return plan
+
+
+def take_results(plan: Plan, folder: TournamentFolder, other: TournamentFolder) -> None:
+    """Take in the finished results of another tournament; raises for the first unequal field."""
+    known = {each.title for each in folder.plan().contestants}
+    own = [record for record in folder.records.all("final") if record["contestant"] in known]
+    new = [record for record in other.records.all("final") if record["contestant"] not in known]
+    tables = {(record["arena"], record["length"]) for record in own}
     for record in new:
-        beside = [each for each in own if (each["arena"], each["length"]) == (record["arena"], record["length"])]
-        if not beside:
-            raise UserError(f"{path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}")
-        EqualTerms.of([(beside[0]["contestant"], beside[0]["held"]), (record["contestant"], record["held"])])
-    grown = add_contestants(path, [each.model_dump(mode="json") for each in coming])
-    names = {each.title for each in coming}
-    entries = {entry["model"]: entry for entry in giving.ledger.entries()}
-    for kind in ("trial", "search", "final"):
-        for record in giving.records.all(kind):
-            if record["contestant"] not in names:
-                continue
+        if (record["arena"], record["length"]) not in tables:
+            raise UserError(
+                f"{folder.path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}"
+            )
+    fair_tables(plan, [*own, *new])
+    entries = {entry["model"]: entry for entry in other.ledger.entries()}
+    for record in [*other.records.all("trial"), *other.records.all("search"), *new]:
+        if record["contestant"] not in known:
             if record["name"] in entries:  # an opening moves with its result
-                entry = entries[record["name"]]
-                folder.ledger.note(entry["model"], why=entry["why"], contestant=entry["contestant"])
-            folder.records.write(record["name"], {k: v for k, v in record.items() if k != "name"})
-    write_plan(grown, folder)
-    return sorted(names)
+                folder.ledger.note(**entries[record["name"]])
+            folder.records.write(record["name"], record)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from similis.run.machine import Machine
 from similis.study.ledger import Ledger
+from similis.study.looks import Looks
 from similis.study.plan.plan_file import read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Records
@@ -36,6 +37,11 @@ class TournamentFolder:
     def ledger(self) -> Ledger:
         """The openings of the test split."""
         return Ledger(self.path / "ledger.jsonl")
+
+    @property
+    def looks(self) -> Looks:
+        """The looks at it, if it gained repetitions until one of them decided."""
+        return Looks.of(self.path)
 
     def plan(self) -> Plan:
         """The plan that was begun here."""

@@ -10,7 +10,7 @@ from similis.study.plan.equal_terms import UnequalTermsError, declared_differenc
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.report.page import write_report
-from similis.study.tournament import add_results, run_tournament
+from similis.study.tournament import add_contestants, run_tournament
 from similis.values import UserError
 from tests.study.small import plan, values
 
@@ -138,6 +138,6 @@ def test_results_of_other_batches_are_refused(done, tmp_path):
     other = values(contestants=["triplet"], search={"trials": 1, "epochs": 1}, sampler="random")
     giving = run_tournament(parse_plan(other), tmp_path / "other")
     with pytest.raises(UnequalTermsError, match=r"training\.sampler differs"):
-        add_results(done.path, giving.path)
+        add_contestants(done.path, [str(giving.path)])
     held = json.loads(next((giving.path / "records").glob("final-*.json")).read_text())["held"]
     assert held["training.sampler"] == "random"

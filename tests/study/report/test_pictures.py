@@ -28,22 +28,17 @@ def drawn(monkeypatch):
     return kept
 
 
-def test_differences_are_contestant_minus_reference_for_the_baseline_and_the_best(out, drawn):
-    judged = judge(against="b")
-    shown = pictures.difference_pictures(judged, out)
-    assert list(drawn) == ["Differences to b", "Differences to a"]
-    assert drawn["Differences to b"]["a, 100.0 %"].difference == pytest.approx(50.0)
-    assert drawn["Differences to a"]["b, 50.0 %"].difference == pytest.approx(-50.0)
-    for rows in drawn.values():
-        for row in rows.values():
-            assert row.near[0] <= row.difference <= row.near[1]
-            assert row.repetitions == pytest.approx([row.difference] * 3)
-    assert ["over 2 comparisons" in each.caption for each in shown] == [True, False]
-
-
-def test_without_a_baseline_there_is_one_picture_of_differences(out, drawn):
-    assert len(pictures.difference_pictures(judge(), out)) == 1
-    assert list(drawn) == ["Differences to a"]
+@pytest.mark.parametrize(("against", "reference", "row", "points", "pairs"),
+                         [("b", "b", "a, 100.0 %", 50.0, 2), (None, "a", "b, 50.0 %", -50.0, 3)])  # fmt: skip
+def test_differences_are_contestant_minus_the_baseline_or_the_best(out, drawn, against, reference, row, points, pairs):
+    shown = pictures.difference_picture(judge(against=against), out)
+    ((title, rows),) = drawn.items()
+    assert title == f"Differences to {reference}"
+    assert rows[row].difference == pytest.approx(points)
+    for each in rows.values():
+        assert each.near[0] <= each.difference <= each.near[1]
+        assert each.repetitions == pytest.approx([each.difference] * 3)
+    assert f"over {pairs} comparisons" in shown.caption
 
 
 def test_a_tuning_curve_is_the_mean_of_the_best_so_far(out):

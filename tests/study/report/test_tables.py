@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from similis.study.report.search_tables import group_searches, search_table, set
 from similis.study.report.summary import describe_batches, describe_table, missing_tuning
 from similis.study.report.tables import held_by_table, held_table, rank_sum_table, result_table
 from similis.study.report.verdict_tables import (
-    compact_letters,
     failed_table,
     variance_table,
     verdict_column,
@@ -55,26 +52,11 @@ def test_the_matrix_reads_row_against_column():
     assert rows == [["a", "", "+ (+)", "+ (+)"], ["b", "− (−)", "", "= (=)"], ["c", "− (−)", "= (=)", ""]]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_two_contestants_share_a_letter_if_and_only_if_they_do_not_differ(seed):
-    chance = np.random.default_rng(seed)
-    names = [f"n{i}" for i in range(9)]
-    pairs = [frozenset(pair) for pair in combinations(names, 2)]
-    different = {pair for pair in pairs if chance.random() < seed / 30}
-    letters = compact_letters(names, different)
-    for pair in pairs:
-        one, other = (set(letters[name]) for name in pair)
-        assert bool(one & other) == (pair not in different)
-    groups = [{n for n in names if sign in letters[n]} for sign in set("".join(letters.values()))]
-    assert not any(one < other for one in groups for other in groups), "a letter is superfluous"
-
-
-def test_letters_stand_in_the_result_table_and_the_best_has_the_first():
+def test_without_a_baseline_the_result_table_has_no_verdicts():
     judged = judge()
     columns, rows = result_table(judged, *verdict_column(judged))
-    place = columns.index("letters")
-    assert [(row[0], row[place]) for row in rows] == [("a", "a (a)"), ("b", "b (b)"), ("c", "b (b)")]
-    assert "sampler" not in columns
+    assert [row[0] for row in rows] == ["a", "b", "c"]
+    assert columns[:2] == ["contestant", "R@1 %"]
 
 
 def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
@@ -85,18 +67,17 @@ def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
     )  # fmt: skip
     assert describe_table(judged) == [
         "a has the highest mean R@1, 100.00 %.",
-        "On unseen classes, a is better than b; c is equivalent to b (within ±2 points).",
-        "On these test classes, a is better than b; c is equivalent to b (within ±2 points).",
+        *(
+            f"2 pairs on {target}: 1 significantly different, 1 equivalent (within ±2 points). a is better than b."
+            for target in ("unseen classes", "these test classes")
+        ),
     ]
+    assert "b is worse than a." in describe_table(judge(against="a"))[1]
 
 
-def test_verdicts_over_several_looks_are_shown_as_they_are():
-    table = made().keep(["a", "b"])
-    known = [replace(v, verdict="undecided") for v in judge(table=table, against="b").asked]
-    terms = plan(contestants=[{"loss": "triplet", "name": name} for name in "ab"], against="b")
-    judged = judge_table(terms, table, [], known)
-    assert verdict_column(judged)[1] == {"a": "undecided (undecided)", "b": "baseline"}
-    assert judged.pairs == known, "no picture shows other intervals"
+def test_the_summary_of_two_is_the_verdict_itself():
+    judged = judge(table=made().keep(["a", "b"]), against="b")
+    assert describe_table(judged)[1:] == [v.sentence for v in reversed(judged.asked)]
 
 
 def test_a_crossed_plan_pools_its_batches_over_losses_and_names_the_other_unit():
@@ -121,7 +102,7 @@ def test_the_summary_counts_all_pairs():
     )
 
 
-def test_a_contestant_below_a_floor_leaves_ranks_letters_and_matrix():
+def test_a_contestant_below_a_floor_leaves_ranks_and_matrix():
     floors = [floor("raw pixels", 4), *(floor("untrained network", 1, each) for each in range(3))]
     judged = judge(*floors)
     assert judged.ranking == ["a"]
@@ -158,7 +139,11 @@ def test_a_floor_of_other_test_classes_is_refused():
 
 def test_a_baseline_that_did_not_train_is_said():
     judged = judge(floor("raw pixels", 4), against="b")
-    assert describe_table(judged)[1] == "No verdicts: the baseline b did not train."
+    assert describe_table(judged)[1] == (
+        "No verdict: b does not clear the floor, raw pixels; c does not clear the floor, raw pixels. What lies below a "
+        "floor shows nothing about losses: train longer, in more dimensions (model.dim), validate on more classes, or "
+        "take other data."
+    )
 
 
 def test_samplers_have_a_column_only_if_they_differ():

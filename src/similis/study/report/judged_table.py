@@ -1,4 +1,4 @@
-"""A table as it is judged: its floors, the contestants that did not train, and verdicts about the others."""
+"""The tables of a tournament as they are judged: floors, contestants that did not train, verdicts about the others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from similis.study.looks import Looks
 from similis.study.plan.schema import Plan
-from similis.study.statistics.fair_table import FairTable, check_classes
+from similis.study.statistics.fair_table import FairTable, check_classes, fair_table
 from similis.study.statistics.floors import NotTrained, did_not_train
 from similis.study.statistics.sensitivity import VerdictFlip, verdict_flips
 from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats
 from similis.study.statistics.verdicts import PairVerdict, pair_verdicts
+from similis.study.tournament_folder import TournamentFolder
+from similis.values import UserError
 
 OTHER_IMAGES = "own resolution"  # such a floor sees more pixels than the contestants: shown, and no bar to clear
 
@@ -23,24 +26,20 @@ class JudgedTable:
     """Verdicts about the contestants of one table that trained.
 
     Attributes:
+        plan: the question and the margin.
         whole: all contestants.
         trained: those that clear every floor; they alone are ranked and judged.
         floors: floor -> per-class recall (K, repetitions).
         failed: contestant that did not train -> the floor it clears least, and how far it lies from it.
-        against: the baseline of the question; None for all pairs.
-        margin: of equivalence, in points.
-        pairs: verdicts about all pairs.
-        asked: verdicts about the pairs of the question.
+        asked: verdicts about the pairs of the question, these test classes first.
         flips: verdicts of the question that change when a contestant is left out.
     """
 
+    plan: Plan
     whole: FairTable
     trained: FairTable
     floors: Mapping[str, Floats]
     failed: Mapping[str, tuple[str, NotTrained]]
-    against: str | None
-    margin: float
-    pairs: Sequence[PairVerdict]
     asked: Sequence[PairVerdict]
     flips: Sequence[VerdictFlip]
 
@@ -49,12 +48,34 @@ class JudgedTable:
         """Contestants that trained, the highest mean first."""
         return [self.trained.names[c] for c in self.trained.order()]
 
+    @property
+    def decided(self) -> bool:
+        """Whether the last verdict, of a tournament of two that for unseen classes, is other than undecided."""
+        return bool(self.asked) and self.asked[-1].verdict != "undecided"
+
+
+def judge_folder(folder: TournamentFolder) -> list[JudgedTable]:
+    """Judge every table of a tournament that has results, from its records."""
+    plan, records = folder.plan(), folder.records.all("final")
+    if not records:
+        raise UserError(f"no final run is finished in {folder.path}; run the tournament first")
+    folder.ledger.check(records)
+    floors, looks = folder.records.all("floor"), folder.looks
+    return [judge_table(plan, table, floors, looks) for table in fair_tables(plan, records)]
+
+
+def fair_tables(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
+    """One table for each arena and length that has results, in the order of the plan."""
+    rows = {
+        (arena.name, length): [r for r in records if (r["arena"], r["length"]) == (arena.name, length)]
+        for arena in plan.arenas
+        for length in plan.lengths
+    }
+    return [fair_table(found) for found in rows.values() if found]
+
 
 def judge_table(
-    plan: Plan,
-    table: FairTable,
-    records: Sequence[Mapping[str, Any]],
-    verdicts: Sequence[PairVerdict] | None = None,
+    plan: Plan, table: FairTable, records: Sequence[Mapping[str, Any]], looks: Looks | None = None
 ) -> JudgedTable:
     """Judge one table.
 
@@ -62,22 +83,19 @@ def judge_table(
         plan: the question and the margin.
         table: the results.
         records: of the floors of all arenas.
-        verdicts: about the only two contestants, where they are known.
+        looks: at two contestants, where several share one error rate; without any the table is judged once.
     """
     floors = floor_recall(table, records)
     failed = find_failed(table, floors)
     trained = table.keep([name for name in table.names if name not in failed])
-    pairs: Sequence[PairVerdict] = []
     asked: Sequence[PairVerdict] = []
-    if trained.scores.can_be_judged and verdicts is not None:
-        pairs = asked = verdicts
-    elif trained.scores.can_be_judged:
-        pairs = pair_verdicts(trained.scores, margin=plan.margin)
-        asked = pairs if plan.against is None else []
-        if plan.against in trained.names:
+    if trained.scores.can_be_judged and plan.against in (None, *trained.names):
+        if looks is not None and looks.looks and len(table.names) == 2:
+            asked = looks.verdicts(plan, trained.scores)
+        else:
             asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin)
     flips = verdict_flips(trained.scores, against=plan.against, margin=plan.margin) if asked else []
-    return JudgedTable(table, trained, floors, failed, plan.against, plan.margin, pairs, asked, flips)
+    return JudgedTable(plan, table, trained, floors, failed, asked, flips)
 
 
 def floor_recall(table: FairTable, records: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from similis.study.plan.schema import Plan
 from similis.study.report import pictures, tables
-from similis.study.report.judged_table import JudgedTable, judge_table
+from similis.study.report.judged_table import JudgedTable, judge_folder
 from similis.study.report.record import report_record
 from similis.study.report.search_tables import group_searches, search_table, settings_table
 from similis.study.report.summary import describe_table, missing_tuning
@@ -20,43 +19,28 @@ from similis.study.report.verdict_tables import (
     verdict_column,
     verdict_matrix,
 )
-from similis.study.statistics.fair_table import FairTable, fair_table
-from similis.study.statistics.verdicts import PairVerdict
 from similis.study.tournament_folder import TournamentFolder
-from similis.values import UserError, import_extra
+from similis.values import import_extra
 
 
-def write_report(
-    folder: TournamentFolder,
-    *,
-    out: Path | None = None,
-    times: bool = True,
-    verdicts: Sequence[PairVerdict] | None = None,
-) -> tuple[Path, Path, Path]:
+def write_report(folder: TournamentFolder, *, out: Path | None = None, times: bool = True) -> tuple[Path, Path, Path]:
     """Write ``report.md`` with ``figures/``, ``report.html``, and their numbers as ``report.json``, from the records.
 
     Args:
         folder: the tournament's.
         out: where to write; None for the tournament's folder.
         times: whether to show times and memory; without them the same records give the same bytes.
-        verdicts: of the plan's question where several looks share one error rate; None: judged here, as one look.
 
     Returns:
         The three files.
     """
-    plan, out = folder.plan(), out or folder.path
-    records = folder.records.all("final")
-    if not records:
-        raise UserError(f"no final run is finished in {folder.path}; run the tournament first")
-    folder.ledger.check(records)
+    judged, plan, out = judge_folder(folder), folder.plan(), out or folder.path
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    found = fair_tables(plan, records)
-    floors = folder.records.all("floor")
-    judged = [judge_table(plan, table, floors, verdicts) for table in found]
+    found = [each.whole for each in judged]
     searches, entries = group_searches(folder.records.all("search")), folder.ledger.entries()
     content = {
         "plan": plan,
-        "sections": [section_content(plan, each, out, times=times) for each in judged],
+        "sections": [section_content(each, out, times=times) for each in judged],
         "rank_sums": tables.rank_sum_table([each.trained for each in judged]),
         "by_condition": pictures.condition_pictures(plan, found, out),
         "search": search_table(searches) if plan.search.trials else None,
@@ -80,29 +64,19 @@ def write_report(
     return files
 
 
-def fair_tables(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
-    """One table for each arena and length that has results, in the order of the plan."""
-    rows = {
-        (arena.name, length): [r for r in records if (r["arena"], r["length"]) == (arena.name, length)]
-        for arena in plan.arenas
-        for length in plan.lengths
-    }
-    return [fair_table(found) for found in rows.values() if found]
-
-
-def section_content(plan: Plan, judged: JudgedTable, out: Path, *, times: bool) -> dict[str, Any]:
+def section_content(judged: JudgedTable, out: Path, *, times: bool) -> dict[str, Any]:
     """What the template shows of one table."""
     table, asked = judged.whole, judged.asked
     return {
         "table": table,
         "judged": judged,
         "summary": describe_table(judged),
-        "caption": missing_tuning(plan, table),
+        "caption": missing_tuning(judged.plan, table),
         "results": tables.result_table(judged, *verdict_column(judged)),
-        "differences": pictures.difference_pictures(judged, out),
+        "differences": pictures.difference_picture(judged, out) if asked else None,
         "decided": [v.sentence for v in asked if v.verdict != "undecided"],
         "undecided": [v.sentence for v in asked if v.verdict == "undecided"],
-        "matrix": verdict_matrix(judged) if judged.against is None else None,
+        "matrix": verdict_matrix(judged) if judged.plan.against is None else None,
         "flips": [flip.sentence for flip in judged.flips],
         "pairs": pair_table(asked),
         "failed": failed_table(judged),

@@ -21,7 +21,6 @@ from similis.study.report.judged_table import JudgedTable
 from similis.study.report.search_tables import Searches
 from similis.study.statistics.fair_table import FairTable
 from similis.study.statistics.significance import TARGETS
-from similis.study.statistics.verdicts import PairVerdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,25 +47,12 @@ def save_picture(figure: Figure, out: Path, name: str, alt: str, caption: str = 
     return Picture(file, alt, caption)
 
 
-def difference_pictures(judged: JudgedTable, out: Path) -> list[Picture]:
-    """Differences of all contestants to the baseline, where there is one, and to the best."""
-    if not judged.pairs:
-        return []
-    best, shown = judged.ranking[0], []
-    if judged.asked and judged.against is not None:
-        shown.append(difference_picture(judged, judged.asked, judged.against, "the baseline", out))
-    if best != judged.against and len(judged.pairs) > len(TARGETS):  # of two, the baseline's picture says it all
-        shown.append(difference_picture(judged, judged.pairs, best, "the highest mean", out))
-    return shown
-
-
-def difference_picture(
-    judged: JudgedTable, verdicts: Sequence[PairVerdict], reference: str, role: str, out: Path
-) -> Picture:
-    """Differences to one contestant, from verdicts that include its pairs."""
-    table, means = judged.trained, 100 * judged.trained.scores.means
+def difference_picture(judged: JudgedTable, out: Path) -> Picture:
+    """Differences of all contestants to the baseline, or else to the highest mean."""
+    table, means, against = judged.trained, 100 * judged.trained.scores.means, judged.plan.against
+    reference, role = (judged.ranking[0], "the highest mean") if against is None else (against, "the baseline")
     found: dict[str, list[tuple[float, float, float]]] = {}
-    for v in verdicts:  # these test classes first
+    for v in judged.asked:  # the reference is ahead, or named second
         if v.second == reference:
             found.setdefault(v.first, []).append((v.difference, v.low, v.high))
         elif v.first == reference:
@@ -78,11 +64,11 @@ def difference_picture(
             each = list(100 * table.scores.per_repetition[number] - base)
             rows.append(ForestRow(f"{name}, {means[number]:.1f} %", near[0], near[1:], far[1:], each))
     title = f"Differences to {reference} ({role}, {base:.1f} %): {table.title}"
-    figure = draw_forest(rows, title, margin=judged.margin, axis=f"points of R@1, contestant minus {reference}")
+    figure = draw_forest(rows, title, margin=judged.plan.margin, axis=f"points of R@1, contestant minus {reference}")
     words = ", ".join(f"{row.name} {row.difference:+.1f}" for row in rows)
     caption = (
-        f"Intervals are simultaneous over {len(verdicts) // len(TARGETS)} comparisons; verdicts by Holm's correction "
-        f"are a little sharper. A dot is one repetition minus the mean of {reference}."
+        f"Intervals are simultaneous over {len(judged.asked) // len(TARGETS)} comparisons; verdicts by Holm's "
+        f"correction are a little sharper. A dot is one repetition minus the mean of {reference}."
     )
     name = f"differences-{table.arena}-{table.length}-{reference}"
     return save_picture(figure, out, name, f"Differences in points to {reference}: {words}", caption)
@@ -91,7 +77,7 @@ def difference_picture(
 def highlight(judged: JudgedTable) -> list[str]:
     """Contestants in the order in which pictures highlight them: the baseline, then by falling mean."""
     whole = judged.whole
-    return list(dict.fromkeys([*filter(None, [judged.against]), *(whole.names[c] for c in whole.order())]))
+    return list(dict.fromkeys([*filter(None, [judged.plan.against]), *(whole.names[c] for c in whole.order())]))
 
 
 def learning_picture(judged: JudgedTable, out: Path) -> Picture:

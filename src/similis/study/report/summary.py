@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,44 +36,32 @@ def describe_table(judged: JudgedTable) -> list[str]:
         mean = 100 * float(judged.trained.scores.means.max())
         words.append(f"{judged.ranking[0]} has the highest mean R@1, {mean:.2f} %.")
     if judged.asked:
-        describe = describe_pairs if judged.against is None else describe_baseline
-        words += [describe(judged, target) for target in reversed(TARGETS)]
+        words += [describe_target(judged, target) for target in reversed(TARGETS)]
     else:
         words.append(explain_no_verdicts(judged))
     if judged.failed:
         words.append(f"Did not train: {', '.join(judged.failed)}.")
-    return [*words, *filter(None, [describe_batches(judged.trained, judged.margin)])]
+    return [*words, *filter(None, [describe_batches(judged.trained, judged.plan.margin)])]
 
 
-def describe_pairs(judged: JudgedTable, target: Target) -> str:
-    """How many pairs have which verdict, and who is better than whom."""
+def describe_target(judged: JudgedTable, target: Target) -> str:
+    """The verdict about a single pair; of several, how many have which, and who is better or worse than whom."""
     verdicts = [v for v in judged.asked if v.target == target]
-    within = f"equivalent (within ±{judged.margin:g} points)"
-    words = {"better": "significantly different", "equivalent": within, "undecided": "undecided"}
-    number = {words[word]: sum(v.verdict == word for v in verdicts) for word in words}
-    counts = ", ".join(f"{many} {word}" for word, many in number.items() if many)
-    winners: dict[str, list[str]] = {}
+    if len(verdicts) == 1:
+        return verdicts[0].sentence
+    within = f"equivalent (within ±{judged.plan.margin:g} points)"
+    words = {"better": "significantly different", "worse": "significantly different", "equivalent": within}
+    number = Counter(words.get(v.verdict, v.verdict) for v in verdicts)
+    said: dict[tuple[str, str], list[str]] = {}
     for v in verdicts:
-        if v.verdict == "better":
-            winners.setdefault(v.first, []).append(v.second)
-    ordered = sorted(winners, key=judged.ranking.index)[:MOST_NAMED]
-    shown = "".join(f" {name} is better than {join_names(winners[name])}." for name in ordered)
+        if v.verdict in ("better", "worse"):
+            said.setdefault((v.first, v.verdict), []).append(v.second)
+    ordered = sorted(said, key=lambda each: judged.ranking.index(each[0]))[:MOST_NAMED]
+    shown = "".join(f" {name} is {verdict} than {join_names(said[name, verdict])}." for name, verdict in ordered)
+    counts = ", ".join(
+        f"{number[word]} {word}" for word in (*dict.fromkeys(words.values()), "undecided") if number[word]
+    )
     return f"{len(verdicts)} pairs on {target}: {counts}.{shown}"
-
-
-def describe_baseline(judged: JudgedTable, target: Target) -> str:
-    """Who is better than the baseline, worse, equivalent or undecided."""
-    ends = {
-        "better": "better than {}", "worse": "worse than {}", "undecided": "undecided against {}",
-        "equivalent": f"equivalent to {{}} (within ±{judged.margin:g} points)",
-    }  # fmt: skip
-    clauses = []
-    for verdict, end in ends.items():
-        names = [v.first for v in judged.asked if v.target == target and v.verdict == verdict]
-        names.sort(key=judged.ranking.index)
-        if names:
-            clauses.append(f"{join_names(names)} {'is' if len(names) == 1 else 'are'} {end.format(judged.against)}")
-    return f"On {target}, {'; '.join(clauses)}."
 
 
 def describe_batches(table: FairTable, margin: float) -> str:
@@ -88,17 +77,24 @@ def describe_batches(table: FairTable, margin: float) -> str:
     return pooled_claim(np.stack(apart), "losses", margin=margin).describe("Balanced against random batches")
 
 
+def describe_verdicts(judged: JudgedTable) -> list[str]:
+    """A sentence for each verdict, unseen classes first, or one that says why there is none."""
+    return [v.sentence for v in reversed(judged.asked)] or [explain_no_verdicts(judged)]
+
+
 def explain_no_verdicts(judged: JudgedTable) -> str:
     """Why a table has no verdicts."""
-    if judged.against in judged.failed:
-        return f"No verdicts: the baseline {judged.against} did not train."
-    if not judged.trained.names:
-        return "No verdicts: no contestant clears the floors."
+    against, failed = judged.plan.against, judged.failed
+    if failed and (against in failed or len(judged.trained.names) < 2):
+        which = "; ".join(f"{name} does not clear the floor, {floor}" for name, (floor, _) in failed.items())
+        remedy = "train longer, in more dimensions (model.dim), validate on more classes, or take other data"
+        return f"No verdict: {which}. What lies below a floor shows nothing about losses: {remedy}."
     if judged.trained.scores.can_be_judged:
-        return f"No verdicts: the baseline {judged.against} is not in this table."
+        return f"No verdict: the baseline {against} is not in this table."
+    contestants, classes, repetitions = judged.whole.scores.values.shape
     return (
-        f"No verdicts: they need {LEAST_REPETITIONS} repetitions at least, five to find much, two contestants that "
-        "trained, and two test classes."
+        f"No verdict: {repetitions} repetition(s) are done, of {contestants} contestant(s) on {classes} test classes; "
+        f"the fewest that say anything are {LEAST_REPETITIONS}, of two on two: run more, or give more hours."
     )
 
 

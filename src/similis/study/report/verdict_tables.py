@@ -1,9 +1,8 @@
-"""Tables of verdicts: letters, the matrix, every number, contestants that did not train, the variance split."""
+"""Tables of verdicts: the column, the matrix, every number, contestants that did not train, the variance split."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from string import ascii_lowercase
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from similis.study.report.judged_table import JudgedTable
@@ -17,47 +16,13 @@ SIGNS: Mapping[Verdict, str] = {"better": "+", "worse": "−", "equivalent": "="
 REVERSED = str.maketrans("+−", "−+")
 
 
-def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
-    """Letters such that two names share one if and only if they are not a different pair.
-
-    Reference: Piepho: An algorithm for a letter-based representation of all-pairwise comparisons, 2004.
-
-    Args:
-        names: in the order in which letters are given out.
-        different: pairs of names.
-
-    Example:
-        >>> compact_letters(["x", "y", "z"], [frozenset("xz")])
-        {'x': 'a', 'y': 'ab', 'z': 'b'}
-    """
-    groups = [frozenset(names)]
-    for pair in different:
-        halves = [group - {each} for group in groups if pair <= group for each in pair]
-        kept = list(dict.fromkeys([*(group for group in groups if not pair <= group), *halves]))
-        groups = [group for group in kept if not any(group < other for other in kept)]
-    groups.sort(key=lambda group: sorted(names.index(name) for name in group))
-    signs = [f"{ascii_lowercase[n % 26]}{n // 26 or ''}" for n in range(len(groups))]
-    return {name: "".join(s for s, group in zip(signs, groups, strict=True) if name in group) for name in names}
-
-
 def verdict_column(judged: JudgedTable) -> tuple[str, dict[str, str]]:
-    """A heading and a cell for each contestant: letters, or the verdict against the baseline.
-
-    Cells are for unseen classes, and in brackets for these test classes.
-    """
-    if not judged.asked:
+    """A heading, and for each contestant its verdict against the baseline: unseen classes (these test classes)."""
+    against = judged.plan.against
+    if against is None or not judged.asked:
         return "", {}
-    cells: list[dict[str, str]] = []
-    for target in reversed(TARGETS):
-        found = [v for v in judged.asked if v.target == target]
-        if judged.against is None:
-            different = [frozenset((v.first, v.second)) for v in found if v.verdict in ("better", "worse")]
-            cells.append(compact_letters(judged.ranking, different))
-        else:
-            cells.append({v.first: v.verdict for v in found} | {judged.against: "baseline"})
-    heading = "letters" if judged.against is None else f"against {judged.against}"
-    joined = {name: f"{cells[0][name]} ({cells[1][name]})" for name in judged.ranking}
-    return heading, joined | ({judged.against: "baseline"} if judged.against else {})
+    near, far = ({v.first: v.verdict for v in judged.asked if v.target == target} for target in TARGETS)
+    return f"against {against}", {name: f"{far[name]} ({near[name]})" for name in near} | {against: "baseline"}
 
 
 def verdict_matrix(judged: JudgedTable) -> Table:
