@@ -70,17 +70,12 @@ def test_one_run_in_each_repetition_cannot_be_split():
     assert split.tuning is None
     assert split.seed is None
     assert split.run.low < true()["run"] < split.run.high
-    assert "; with one run in each repetition, tuning and seed cannot be told apart. " in split.sentence
     assert pool_splits([split])["tuning"] is None
 
 
-def test_the_sentence_names_every_part_with_its_interval():
-    split = variance_split(["a"], drawn(np.random.default_rng(5)), SIZES)[0]
-    assert split.sentence == (
-        f"a: standard deviation of a run {split.run}; tuning {split.tuning}, seed {split.seed}. Other test classes "
-        f"move the mean with a standard deviation of {split.classes}."
-    )
-    assert str(split.seed) == f"{split.seed.value:.2f} points ({split.seed.low:.2f} to {split.seed.high:.2f})"
+def test_a_deviation_is_written_with_its_interval():
+    seed = variance_split(["a"], drawn(np.random.default_rng(5)), SIZES)[0].seed
+    assert str(seed) == f"{seed.value:.2f} points ({seed.low:.2f} to {seed.high:.2f})"
 
 
 def test_constant_scores_have_no_variance():

@@ -1,4 +1,4 @@
-"""Search spaces: the registry's, Table 15's, and the grid of one parameter at a time."""
+"""Search spaces: the registry's and Table 15's; what the draws depend on."""
 
 import optuna
 import pytest
@@ -8,8 +8,8 @@ from similis.objective.loss import loss
 from similis.registry import Range, losses
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.schema import SearchPlan
-from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, TABLE15, grid, search_space
-from similis.study.search.trial_sampler import build_sampler, nearest_grid_value
+from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, TABLE15, search_space
+from similis.study.search.trials import SeededByTrial
 from tests.study.statistics.thesis import NAMES, lines_of
 
 
@@ -64,38 +64,16 @@ def test_options_of_the_plan_are_not_searched():
     assert list(search_space(Contestant(loss="triplet", fixed=True), SearchPlan())) == []
 
 
-@pytest.mark.parametrize(
-    ("points", "wanted"), [(2, [0.0, 1.0]), (11, [i / 10 for i in range(11)]), (99, [i / 10 for i in range(11)])]
-)
-def test_grid(points, wanted):
-    assert grid(Range(0.0, 1.0, step=0.1), points) == pytest.approx(wanted)
-
-
-def test_one_at_a_time_goes_through_the_grid_and_keeps_the_best():
-    space = {"x": Range(0.0, 1.0, step=0.1), "y": Range(1.0, 100.0, log=True)}
-    search = SearchPlan(trials=7, strategy="one-at-a-time")
-    study = optuna.create_study(direction="maximize", sampler=build_sampler("a", search, space, {"x": 0.22, "y": 10.0}))
-    seen = []
-    for _ in range(6):
-        trial = study.ask()
-        x, y = trial.suggest_float("x", 0, 1, step=0.1), trial.suggest_float("y", 1, 100, log=True)
-        seen.append((round(x, 6), round(y, 6)))
-        study.tell(trial, 1 - abs(x - 0.5) - abs(y - 100) / 1000)
-    assert seen == [(0, 10), (0.5, 10), (1, 10), (0.5, 1), (0.5, 10), (0.5, 100)]
-
-
 def test_draws_depend_on_search_seed_number_and_name_only():
-    space = {"x": Range(0.0, 1.0), "y": Range(0.0, 1.0)}
-
     def drawn(seed: int, interrupted: bool, whose: str = "a-r0") -> list[tuple[float, float]]:
-        sampler = build_sampler(whose, SearchPlan(seed=seed, startup=2), space, {})
+        sampler = SeededByTrial(whose, SearchPlan(seed=seed, startup=2))
         study = optuna.create_study(direction="maximize", sampler=sampler)
         out = []
         for number in range(6):
             trial = study.ask()
             x = trial.suggest_float("x", 0, 1)
             if interrupted:  # a new process: nothing of the old sampler is left
-                study.sampler = build_sampler(whose, SearchPlan(seed=seed, startup=2), space, {})
+                study.sampler = SeededByTrial(whose, SearchPlan(seed=seed, startup=2))
                 trial = optuna.trial.Trial(study, trial._trial_id)
                 assert trial.suggest_float("x", 0, 1) == x
             y = trial.suggest_float("y", 0, 1)
@@ -109,8 +87,3 @@ def test_draws_depend_on_search_seed_number_and_name_only():
     assert len(set(drawn(0, False))) == 6
     points = [drawn(0, False, whose) for whose in ("a-r0", "b-r0", "a-r1")]
     assert len({point for each in points for point in each}) == 18, "no two searches share a point"
-
-
-def test_nearest_value_of_a_grid():
-    assert nearest_grid_value(0.26, distribution(Range(0.0, 1.0, step=0.1))) == pytest.approx(0.3)
-    assert nearest_grid_value(1000.0, distribution(Range(2.0, 100.0, step=2.0))) == 100.0

@@ -13,8 +13,7 @@ from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
 from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
-from similis.study.search.trial_storage import open_storage
-from similis.study.search.trials import open_study, resume_trial
+from similis.study.search.trials import open_storage, open_study, resume_trial
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.study.small import plan, values, without_cost
@@ -102,10 +101,10 @@ def test_a_search_cut_anywhere_ends_the_same(tmp_path):
 
 def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
     journal = tmp_path / "x.journal"
-    first = open_study("x", plan().search, journal, space={}, base={})
+    first = open_study("x", plan().search, journal)
     trial = first.ask()
     value = trial.suggest_float("margin", 0.0, 1.0, step=0.1)
-    again = open_study("x", plan().search, journal, space={}, base={})
+    again = open_study("x", plan().search, journal)
     found = resume_trial(again, 0)
     assert found.number == 0
     assert found.suggest_float("margin", 0.0, 1.0, step=0.1) == value

@@ -40,7 +40,7 @@ class SearchPlan(Part):
     trials: int = Field(10, ge=0, description="budget in runs of full length, the first preset included; 0: no search")
     epochs: int = Field(5, ge=1, description="length of a trial")
     space: Literal["registry", "table15"] = Field("registry", description="whose ranges")
-    strategy: Literal["tpe", "random", "one-at-a-time"] = "tpe"
+    strategy: Literal["tpe", "random"] = "tpe"
     startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
     pruning: bool = Field(True, description="stop trials below the median validation R@1")
     rate_factor: float = Field(

@@ -1,8 +1,7 @@
-"""Search spaces: the registry's ranges, the thesis' Table 15, and its grid of one parameter at a time."""
+"""Search spaces: the registry's ranges, and the thesis' Table 15."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from similis.registry import Range, losses
@@ -69,24 +68,3 @@ def rate_range(contestant: Contestant) -> Range:
             "begin inside, or set fixed: true"
         )
     return Range(low, high, log=True)
-
-
-def grid(kind: Range, points: int) -> list[float]:
-    """At most that many values of a range, evenly over its own grid, its ends among them.
-
-    Example:
-        >>> grid(Range(0.0, 1.0, step=0.1), 3)
-        [0.0, 0.5, 1.0]
-        >>> grid(Range(0.1, 10.0, log=True), 3)
-        [0.1, 1.0, 10.0]
-    """
-    if kind.step is None:
-        shares = [i / max(points - 1, 1) for i in range(points)]
-        if kind.log:
-            return [round(math.exp(math.log(kind.low) + s * math.log(kind.high / kind.low)), 12) for s in shares]
-        return [kind.low + s * (kind.high - kind.low) for s in shares]
-    steps = round((kind.high - kind.low) / kind.step)
-    taken = sorted(
-        {round(i * steps / max(points - 1, 1)) for i in range(points)} if points <= steps else range(steps + 1)
-    )
-    return [round(kind.low + i * kind.step, 12) for i in taken]

@@ -11,7 +11,7 @@ from similis.registry import Range
 from similis.run.address import source_fingerprints
 from similis.run.run import run
 from similis.study.plan.contestant import Contestant
-from similis.study.plan.jobs import first_settings, search_name, trial_spec
+from similis.study.plan.jobs import search_name, trial_spec
 from similis.study.plan.schema import Plan, SearchPlan
 from similis.study.plan.search_space import search_space
 from similis.study.records import Meter, Record, check_sources, result_record
@@ -149,8 +149,7 @@ def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> t
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.name}.journal"
-    base = first_settings(case.contestant, space, case.plan.terms.training.lr)
-    study = open_study(f"{case.plan.name}/{case.name}", search, journal, space=space, base=base)
+    study = open_study(f"{case.plan.name}/{case.name}", search, journal)
     full = begun["samples"]
     done = [begun]
     while sum(trial["samples"] for trial in done) + full <= search.trials * full:

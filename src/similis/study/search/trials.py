@@ -1,38 +1,40 @@
-"""Trials in Optuna: open a study, resume a trial, tell its result, importance of settings."""
+"""Trials in Optuna: where they are kept, how they are drawn, resumed and told, and what mattered in them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import FrozenTrial
 
 from similis.registry import Range
 from similis.study.plan.schema import SearchPlan
 from similis.study.records import Record
-from similis.study.search.trial_sampler import build_sampler
-from similis.study.search.trial_storage import open_storage
+from similis.training.file_lock import KernelLock, drop_partial_line
+from similis.values import UserError
 
 
-def open_study(
-    name: str, search: SearchPlan, journal: Path, *, space: Mapping[str, Range], base: Mapping[str, float]
-) -> Any:
+def open_study(name: str, search: SearchPlan, journal: Path) -> Any:
     """The Optuna study of that name, new or as it was left.
 
     Args:
         name: of the study; one for each contestant and repetition.
         search: sampler, pruner and storage.
         journal: the file that keeps the trials where the plan names no database.
-        space: what is searched.
-        base: the values of the first preset.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
         storage=open_storage(search.storage, journal),
         # whose search it is, whatever the plan is called: another plan with this contestant finds the same runs
-        sampler=build_sampler(name.rpartition("/")[2], search, space, base),
+        sampler=SeededByTrial(name.rpartition("/")[2], search),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=search.startup, n_warmup_steps=1),
         study_name=name,
         direction="maximize",
@@ -72,3 +74,45 @@ def importances(study: Any, space: Mapping[str, Range]) -> Mapping[str, float]:
         study, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
     )
     return {key: round(float(found[key]), 6) for key in space if key in found}
+
+
+def open_storage(url: str | None, journal: Path) -> BaseStorage:
+    """The database at a URL, or the journal file.
+
+    Args:
+        url: such as ``postgresql+psycopg2://user@host/name`` or ``sqlite:///trials.db``; None for the file.
+        journal: the file.
+    """
+    if url is not None:
+        try:
+            return RDBStorage(url)
+        except ImportError as error:
+            raise UserError(f"the storage {url.partition(':')[0]} needs its driver installed ({error})") from error
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    drop_partial_line(journal)
+    lock: Any = KernelLock(journal.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
+    return JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
+
+
+class SeededByTrial(RandomSampler):
+    """Another sampler, made afresh for every draw with a seed of its own.
+
+    A process that was killed between two parameters of a trial draws the second one as if it had not been killed.
+    Two contestants, or two repetitions of one, share no draw: ``name`` tells whose search this is.
+    """
+
+    def __init__(self, name: str, search: SearchPlan) -> None:
+        super().__init__()
+        self.name = name
+        self.search = search
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Draw one parameter."""
+        words = f"{self.search.seed} {self.name} {trial.number} {param_name}"
+        seed = int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big")
+        own: BaseSampler = RandomSampler(seed=seed)
+        if self.search.strategy == "tpe":
+            own = TPESampler(seed=seed, n_startup_trials=self.search.startup, multivariate=False, constant_liar=False)
+        return own.sample_independent(study, trial, param_name, param_distribution)

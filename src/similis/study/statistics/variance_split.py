@@ -43,17 +43,6 @@ class VarianceSplit:
     seed: Deviation | None
     classes: Deviation
 
-    @property
-    def sentence(self) -> str:
-        """The split in words; brackets hold 95 % intervals."""
-        parts = f"tuning {self.tuning}, seed {self.seed}"
-        if self.tuning is None:
-            parts = "with one run in each repetition, tuning and seed cannot be told apart"
-        return (
-            f"{self.name}: standard deviation of a run {self.run}; {parts}. Other test classes move the mean with a "
-            f"standard deviation of {self.classes}."
-        )
-
 
 def variance_split(names: Sequence[str], values: Floats, sizes: Floats) -> list[VarianceSplit]:
     r"""Nested analysis of variance of every contestant.
