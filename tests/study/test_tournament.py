@@ -77,7 +77,6 @@ def test_the_report_has_everything(copy):
         "Differences in points to", "sums of ranks", "### Where the variance comes from", "cannot be told apart",
         "Best R@1 so far by trial", "near an edge",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "first preset",
-        "importance",
         "held equal", "`training.head_multiplier`", "18 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word

@@ -1,4 +1,4 @@
-"""Search spaces: the registry's and Table 15's; what the draws depend on."""
+"""Search spaces: the registry's; what the draws depend on."""
 
 import optuna
 import pytest
@@ -8,9 +8,8 @@ from similis.objective.loss import loss
 from similis.registry import Range, losses
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.schema import SearchPlan
-from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, TABLE15, search_space
+from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, search_space
 from similis.study.search.trials import SeededByTrial
-from tests.study.statistics.thesis import NAMES, lines_of
 
 
 def distribution(kind: Range) -> optuna.distributions.FloatDistribution:
@@ -45,18 +44,6 @@ def test_ranges_hold_the_papers_values(entry):
                 assert kind.low <= given[option] <= kind.high, (name, option, given[option])
         if name == "paper" and preset.lr_multiplier is not None:
             assert 1 / RATE_SPREAD <= preset.lr_multiplier / entry.lr_multiplier <= RATE_SPREAD
-
-
-def test_table_15_has_the_ranges_and_steps_of_the_thesis():
-    printed: dict[str, list[tuple[float, float]]] = {}
-    for row in lines_of("settings_table15_search.csv"):
-        high = float(row["range"].strip("([])").split(",")[1])
-        printed.setdefault(NAMES[row["loss"]], []).append((high, float(row["step"])))
-    for name, rows in printed.items():
-        ours = [(k.high, k.step) if key != RATE else (k.high * 1e-4, k.step * 1e-4) for key, k in TABLE15[name].items()]
-        for own, row in zip(sorted(ours), sorted(rows), strict=True):
-            assert own == pytest.approx(row)
-    assert set(printed) == set(TABLE15)
 
 
 def test_options_of_the_plan_are_not_searched():

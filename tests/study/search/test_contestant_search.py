@@ -1,10 +1,7 @@
 """The search: equal budgets, pruning, and going on after a crash without losing or repeating anything."""
 
 import json
-import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import optuna
 import pytest
@@ -13,7 +10,7 @@ from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
 from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
-from similis.study.search.trials import open_storage, open_study, resume_trial
+from similis.study.search.trials import open_journal, open_study, resume_trial
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.study.small import plan, values, without_cost
@@ -206,62 +203,13 @@ def test_without_pruning_every_fold_is_run(tmp_path):
 
 def test_a_half_line_of_the_journal_is_dropped(tmp_path):
     file = tmp_path / "x.journal"
-    study = optuna.create_study(storage=open_storage(None, file), study_name="x")
+    study = optuna.create_study(storage=open_journal(file), study_name="x")
     study.ask()
     with file.open("ab") as journal:
         journal.write(b'{"op_code": 4, "worker')
-    again = optuna.load_study(storage=open_storage(None, file), study_name="x")
+    again = optuna.load_study(storage=open_journal(file), study_name="x")
     again.ask()
-    assert [trial.number for trial in optuna.load_study(storage=open_storage(None, file), study_name="x").trials] == [
+    assert [trial.number for trial in optuna.load_study(storage=open_journal(file), study_name="x").trials] == [
         0,
         1,
     ]
-
-
-def test_importance_is_told_when_there_are_trials_enough(tmp_path):
-    made = plan(search={"trials": 7, "epochs": 1, "startup": 1, "pruning": False})
-    record = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path))
-    assert set(record["importance"]) == set(record["space"])
-
-
-@pytest.fixture
-def postgres(tmp_path):
-    """A private PostgreSQL cluster, made and run by a user who is not root."""
-    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
-    if not binaries or shutil.which("runuser") is None:
-        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    pytest.importorskip("psycopg2", reason="psycopg2 is not installed (pip install psycopg2-binary)")
-    folder = Path("/tmp") / f"similis-pg-{os.getpid()}"  # a socket's path must be short and reachable by its user
-    folder.mkdir()
-    root = os.geteuid() == 0
-    if root:
-        shutil.chown(folder, "nobody")
-
-    def server(*words: str) -> None:
-        command = ["runuser", "-u", "nobody", "--", *words] if root else list(words)
-        subprocess.run(command, check=True, capture_output=True, timeout=120, cwd="/")
-
-    control, data = str(binaries[-1]), str(folder / "data")
-    server(control, "initdb", "-D", data, "-o", "-A trust -U similis")
-    server(control, "start", "-w", "-D", data, "-l", str(folder / "log"), "-o", f"-k {folder} -c listen_addresses=''")
-    try:
-        yield f"postgresql+psycopg2://similis@/postgres?host={folder}"
-    finally:
-        server(control, "stop", "-m", "immediate", "-D", data)
-        shutil.rmtree(folder)
-
-
-def test_trials_in_a_real_postgresql_are_those_of_the_journal(postgres, tmp_path):
-    settings = {"trials": 3, "epochs": 1, "startup": 1}
-    with_journal = plan(search=settings)
-    with_sql = plan(search={**settings, "storage": postgres})
-    for made, folder in ((with_journal, tmp_path / "journal"), (with_sql, tmp_path / "sql")):
-        search_contestant(made, made.contestants[0], TournamentFolder(folder))
-    assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")
-    study = optuna.load_study(storage=open_storage(postgres, tmp_path / "none"), study_name="small/proxy_anchor-r0")
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]
-    assert not (tmp_path / "sql" / "studies").exists()
-    for name in ("search-proxy_anchor-r0", "trial-proxy_anchor-r0-001"):  # and it resumes from the database
-        (tmp_path / "sql" / "records" / f"{name}.json").unlink()
-    search_contestant(with_sql, with_sql.contestants[0], TournamentFolder(tmp_path / "sql"))
-    assert without_cost(tmp_path / "journal") == without_cost(tmp_path / "sql")

@@ -39,7 +39,7 @@ class SearchPlan(Part):
 
     trials: int = Field(10, ge=0, description="budget in runs of full length, the first preset included; 0: no search")
     epochs: int = Field(5, ge=1, description="length of a trial")
-    space: Literal["registry", "table15"] = Field("registry", description="whose ranges")
+    space: Literal["registry"] = Field("registry", description="whose ranges; every loss declares its own")
     strategy: Literal["tpe", "random"] = "tpe"
     startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
     pruning: bool = Field(True, description="stop trials below the median validation R@1")
@@ -50,7 +50,7 @@ class SearchPlan(Part):
         False, description="one search serves all repetitions: cheaper, and no interval has what tuning varies"
     )
     seed: int = 0
-    storage: str | None = Field(None, description="SQL URL; null for a journal file in the tournament's folder")
+    storage: None = Field(None, description="always null: trials are kept in the tournament's folder")
 
     @model_validator(mode="after")
     def learns_something(self) -> SearchPlan:

@@ -35,15 +35,11 @@ def search_table(searches: Searches) -> Table:
             sum(record.get(key, 0) for record in records) for key in ("trials", "diverged", "pruned", "samples")
         )
         preset, best = (float(np.mean([record[key] for record in records])) for key in ("preset_value", "value"))
-        known = [record["importance"] for record in records if record["importance"]]
-        shares = {key: float(np.mean([each.get(key, 0.0) for each in known])) for key in (known[0] if known else ())}
-        ordered = sorted(shares.items(), key=lambda item: -item[1])
         rows.append([
             name, f"{trials}" + (f" ({lost} diverged)" if lost else ""), f"{pruned}", f"{samples:,}",
             format_percent(preset), format_percent(best), f"{100 * (best - preset):+.2f}",
-            ", ".join(f"{key} {100 * share:.0f} %" for key, share in ordered) or "–",
         ])  # fmt: skip
-    columns = ["contestant", "trials", "pruned", "samples", "first preset, R@1 %", "best, R@1 %", "gain", "importance"]
+    columns = ["contestant", "trials", "pruned", "samples", "first preset, R@1 %", "best, R@1 %", "gain"]
     return Table(columns, rows)
 
 

@@ -15,7 +15,7 @@ from similis.study.plan.jobs import search_name, trial_spec
 from similis.study.plan.schema import Plan, SearchPlan
 from similis.study.plan.search_space import search_space
 from similis.study.records import Meter, Record, check_sources, result_record
-from similis.study.search.trials import importances, is_below_median, open_study, resume_trial, tell_result
+from similis.study.search.trials import is_below_median, open_study, resume_trial, tell_result
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import DivergedError
 
@@ -36,14 +36,9 @@ class SearchTask:
     repetition: int = 0
 
     @property
-    def title(self) -> str:
-        """The contestant's name."""
-        return self.contestant.title
-
-    @property
     def name(self) -> str:
         """The contestant's name, and the repetition's number unless one search serves all."""
-        return search_name(self.plan, self.title, self.repetition)
+        return search_name(self.plan, self.contestant.title, self.repetition)
 
     @cached_property
     def sources(self) -> dict[str, str]:
@@ -119,14 +114,13 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
     space = search_space(contestant, plan.search, plan.terms.training.lr)
     budget = 0 if contestant.fixed else plan.search.trials
     trials: list[Record] = []
-    importance: Mapping[str, float] = {}
     if budget:
         trials = [measure_settings(case, {}, f"trial-{case.name}-preset")]
     if space and budget > 1:
-        trials, importance = run_trials(case, space, trials[0])
+        trials = run_trials(case, space, trials[0])
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
-        "contestant": case.title,
+        "contestant": case.contestant.title,
         "repetition": repetition,
         "sources": case.sources,
         "settings": best["settings"],
@@ -139,13 +133,12 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
         "pruned": sum(trial["state"] == "pruned" for trial in trials),
         "diverged": sum(trial["state"] == "diverged" for trial in trials),
         "samples": sum(trial["samples"] for trial in trials),
-        "importance": dict(importance),
         "space": {key: [kind.low, kind.high, kind.step, kind.log] for key, kind in space.items()},
     }
     return folder.records.write(name, record)
 
 
-def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> tuple[list[Record], Mapping[str, float]]:
+def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> list[Record]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.name}.journal"
@@ -167,7 +160,7 @@ def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> t
             )
         tell_result(study, number, record)
         done.append(record)
-    return done, importances(study, space)
+    return done
 
 
 def measure_settings(
@@ -189,7 +182,7 @@ def measure_settings(
     meter = TrialReporter(trial, plan.search, len(plan.folds))
     specs = [trial_spec(plan, case.contestant, settings, fold, case.repetition) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
-        folder.ledger.note(name, why="selected on test after every epoch", contestant=case.title)
+        folder.ledger.note(name, why="selected on test after every epoch", contestant=case.contestant.title)
     runs: list[Record] = []
     mining: dict[str, float] = {}
     try:
@@ -208,7 +201,7 @@ def measure_settings(
         runs = []
     outcome["addresses"] = [each["address"] for each in runs]
     outcome |= {"repetition": case.repetition, "sources": case.sources}
-    record = {"contestant": case.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
+    record = {"contestant": case.contestant.title, "settings": dict(settings), **outcome, "cost": meter.cost() | mining}
     return folder.records.write(name, record)
 
 

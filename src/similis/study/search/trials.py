@@ -1,9 +1,8 @@
-"""Trials in Optuna: where they are kept, how they are drawn, resumed and told, and what mattered in them."""
+"""Trials in Optuna: where they are kept, how they are drawn, resumed and told."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,15 +10,12 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial
 
-from similis.registry import Range
 from similis.study.plan.schema import SearchPlan
 from similis.study.records import Record
 from similis.training.file_lock import KernelLock, drop_partial_line
-from similis.values import UserError
 
 
 def open_study(name: str, search: SearchPlan, journal: Path) -> Any:
@@ -27,12 +23,12 @@ def open_study(name: str, search: SearchPlan, journal: Path) -> Any:
 
     Args:
         name: of the study; one for each contestant and repetition.
-        search: sampler, pruner and storage.
-        journal: the file that keeps the trials where the plan names no database.
+        search: sampler and pruner.
+        journal: the file that keeps the trials.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
-        storage=open_storage(search.storage, journal),
+        storage=open_journal(journal),
         # whose search it is, whatever the plan is called: another plan with this contestant finds the same runs
         sampler=SeededByTrial(name.rpartition("/")[2], search),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=search.startup, n_warmup_steps=1),
@@ -65,33 +61,12 @@ def is_below_median(study: Any, value: float, step: int, startup: int) -> bool:
     return len(done) >= startup and bool(others) and value < median(others)
 
 
-def importances(study: Any, space: Mapping[str, Range]) -> Mapping[str, float]:
-    """Share of each setting in the spread of validation R@1 (PED-ANOVA); empty for too few trials."""
-    done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-    if len(done) < 4 or len({trial.value for trial in done}) < 2:
-        return {}
-    found: Mapping[str, float] = optuna.importance.get_param_importances(
-        study, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
-    )
-    return {key: round(float(found[key]), 6) for key in space if key in found}
-
-
-def open_storage(url: str | None, journal: Path) -> BaseStorage:
-    """The database at a URL, or the journal file.
-
-    Args:
-        url: such as ``postgresql+psycopg2://user@host/name`` or ``sqlite:///trials.db``; None for the file.
-        journal: the file.
-    """
-    if url is not None:
-        try:
-            return RDBStorage(url)
-        except ImportError as error:
-            raise UserError(f"the storage {url.partition(':')[0]} needs its driver installed ({error})") from error
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    drop_partial_line(journal)
-    lock: Any = KernelLock(journal.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
-    return JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
+def open_journal(file: Path) -> JournalStorage:
+    """Where Optuna keeps the trials of a search: a file beside the runs."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    drop_partial_line(file)
+    lock: Any = KernelLock(file.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
+    return JournalStorage(JournalFileBackend(str(file), lock_obj=lock))
 
 
 class SeededByTrial(RandomSampler):
