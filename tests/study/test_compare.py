@@ -14,7 +14,7 @@ from similis.study.report.judged_table import judge_folder
 from similis.study.report.summary import describe_verdicts
 from similis.study.statistics.looks import look_verdicts
 from similis.study.statistics.variance_components import Scores
-from similis.study.tournament import run_until_decided
+from similis.study.tournament import add_contestants, run_until_decided
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -78,6 +78,8 @@ def test_verdicts_are_those_of_the_looks(done):
     scores = Scores(tuple(rows), stacked, np.array(per_class["queries"], dtype=float))
     assert found.asked == look_verdicts(scores, tuple(looks.looks), most=looks.most)
     assert judge_folder(folder)[0].asked == found.asked, "for a report that is written again"
+    with pytest.raises(UserError, match="is a comparison"):
+        add_contestants(folder.path, ["triplet"])
 
 
 def test_the_last_look_in_time_spends_what_is_left_and_closes(tmp_path):

@@ -58,7 +58,7 @@ def test_a_second_call_measures_nothing(done, monkeypatch):
     made, folder = done
     monkeypatch.setattr("similis.study.floors.open_source", lambda *_: pytest.fail("measured again"))
     for job in floor_jobs(made):
-        measure_floor(made, folder, job)
+        measure_floor(folder, job)
 
 
 def test_a_pretrained_network_is_a_floor_at_both_resolutions():

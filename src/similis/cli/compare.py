@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -69,7 +69,7 @@ def compare(
     }  # fmt: skip
     machine = Machine(root=folder / "runs", device=device, data_root=root)
     spec = asked_spec(source, asked_keys(named, set_ or ()), machine, fit_comparison)
-    search: dict[str, Any] = {"trials": 0 if fixed else trials, "seed": seed}
+    search = {"trials": 0 if fixed else trials, "seed": seed}
     plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
     print_cost(plan, hours, workers, root)
     place = folder / comparison_name(plan)

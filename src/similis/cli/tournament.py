@@ -29,23 +29,18 @@ def plan(
     from similis.study.plan.search_space import search_space
 
     read = read_plan(file)
-    rows = [
-        (
-            each.title,
-            each.loss,
-            each.start or "defaults",
-            ", ".join(search_space(each, read.search)) or "nothing to search",
-        )
+    contestants = [
+        {"name": each.title, "loss": each.loss, "start": each.start or "defaults",
+         "searched": ", ".join(search_space(each, read.search)) or "nothing to search"}
         for each in read.contestants
-    ]
+    ]  # fmt: skip
+    rows = [list(each.values()) for each in contestants]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
     cost, power = plan_cost(read, data_root=root), describe_power(read)
     show_table("cost, at most", ("what", "how much"), describe_cost(cost, workers))
     show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
         print_lines("protocol default: everything will be labelled 'selected on test'")
-    names = ("name", "loss", "start", "searched")
-    contestants = [dict(zip(names, row, strict=True)) for row in rows]
     seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
     return {"name": read.name, "contestants": contestants, "cost": asdict(cost), "seconds": seconds, "power": needed}
 
@@ -70,12 +65,7 @@ def describe_power(plan: Plan) -> list[tuple[str, ...]]:
 def run(
     *,
     file: Annotated[Path, typer.Argument(help="A plan in YAML, or the folder of a tournament that has begun.")],
-    add: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="One more loss under the same terms, or a tournament's folder: its results; may be repeated."
-        ),
-    ] = None,
+    add: Annotated[list[str] | None, typer.Option(help="One more loss, or a tournament's folder: its results.")] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Where to keep it. [FILE, if that is a folder, or tournaments/NAME]")
     ] = None,
@@ -124,9 +114,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a tournament.")],
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.")] = None,
     times: Annotated[bool, typer.Option(help="Show times and memory.")] = True,
-    pack: Annotated[
-        bool, typer.Option("--pack", help="Put the records into one Parquet file, to commit or send.")
-    ] = False,
+    pack: Annotated[bool, typer.Option("--pack", help="Put the records into one Parquet file.")] = False,
 ) -> Result:
     """Write the report of a tournament, or of a comparison, from its records."""
     from similis.study.report.page import write_report

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from similis.retrieval.embed import embed
+from similis.run.machine import Machine
 from similis.run.parts import Source, build_model, images_for, open_source
 from similis.run.spec import RunSpec, parse_spec
 from similis.run.untouched import embed_test, evaluate_embedded, pixels_of, untouched_networks
@@ -48,17 +49,18 @@ def floor_jobs(plan: Plan) -> Iterator[FloorJob]:
             yield FloorJob(arena.name, "untrained network", repetition)
 
 
-def measure_floor(plan: Plan, folder: TournamentFolder, job: FloorJob) -> Record:
+def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
     """Measure one floor, or read its record; the ledger has its look at the test split."""
     known = folder.records.read(job.name)
     if known is not None:
         return known
-    machine, arena = folder.machine, plan.arena(job.arena)
+    plan, machine = folder.begin(), folder.machine
+    arena = plan.arena(job.arena)
     values = base_values(plan, plan.arena_terms(arena), plan.members(arena)[0], {})
     spec = parse_spec(values | {"seed": draw_seed(plan, "untrained", job.repetition)})
     source = open_source(spec, machine)
     folder.ledger.note(job.name, why="a floor: nothing is trained", contestant=job.floor)
-    found, pixels = embed_floor(job, spec, folder, source)
+    found, pixels = embed_floor(job, spec, machine, source)
     result = evaluate_embedded(found, machine, source)
     scores = {"recall@1": result.per_query["recall@1"], "labels": found.labels[result.queries]}
     record = {
@@ -68,9 +70,8 @@ def measure_floor(plan: Plan, folder: TournamentFolder, job: FloorJob) -> Record
     return folder.records.write(job.name, record)
 
 
-def embed_floor(job: FloorJob, spec: RunSpec, folder: TournamentFolder, source: Source) -> tuple[Embedded, int | None]:
+def embed_floor(job: FloorJob, spec: RunSpec, machine: Machine, source: Source) -> tuple[Embedded, int | None]:
     """Vectors of the test images, and their pixels of a side."""
-    machine = folder.machine
     if job.floor.startswith("untouched"):
         own, *as_run = untouched_networks(spec, machine)
         untouched = own if "own" in job.floor or not as_run else as_run[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,8 +11,6 @@ from similis.study.statistics.looks import LOOKS, look_verdicts
 from similis.study.statistics.variance_components import LEAST_REPETITIONS, Scores
 from similis.study.statistics.verdicts import PairVerdict
 from similis.training.folder import RunFolder
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -56,7 +53,6 @@ class Looks:
         left = math.inf if hours is None else 3600 * hours - self.seconds[0]
         fits = 1 + left / max(self.pace, 1e-9)
         self.most = max([look for look in LOOKS if look <= fits], default=LOOKS[0])
-        logger.info("one repetition takes %.0f s; at most %d are planned", self.pace, self.most)
         self.write()
 
     def look(self, repetitions: int, *, late: bool) -> bool:
@@ -68,10 +64,6 @@ class Looks:
         self.closed = last
         self.write()
         return True
-
-    def is_over(self, repetitions: int) -> bool:
-        """Whether no look can follow."""
-        return self.closed or (self.most is not None and repetitions >= self.most)
 
     def verdicts(self, plan: Plan, scores: Scores) -> list[PairVerdict]:
         """Verdicts of the newest look, these test classes first; the baseline is named second."""

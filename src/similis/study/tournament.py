@@ -11,13 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from similis.engine.executor import Executor
 from similis.registry import losses
 from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
-from similis.study.floors import FloorJob, floor_jobs, measure_floor
+from similis.study.floors import floor_jobs, measure_floor
 from similis.study.looks import Looks
 from similis.study.plan.cost import check_runs
 from similis.study.plan.equal_terms import held_terms
@@ -88,7 +86,7 @@ def run_tournament(
         jobs = [job for job in final_jobs(plan) if job.contestant in titles]
         waiting = [job for job in jobs if folder.records.read(job.name) is None]
         floors = [job for job in floor_jobs(plan) if folder.records.read(job.name) is None]
-        executor.map(partial(run_floor, folder), floors)
+        executor.map(partial(measure_floor, folder), floors)
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
     if lost:
         raise DivergedError(
@@ -156,19 +154,14 @@ def name_difference(key: str, old: Any, new: Any) -> str:
 
 def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
     """Search one contestant in one repetition; other processes wait or find its record."""
-    plan, (title, repetition) = begin_job(folder), whose
+    plan, (title, repetition) = folder.begin(), whose
     with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
         return search_contestant(plan, plan.contestant(title), folder, repetition)
 
 
-def run_floor(folder: TournamentFolder, job: FloorJob) -> Record:
-    """Measure one floor."""
-    return measure_floor(begin_job(folder), folder, job)
-
-
 def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
     """Run one final job; the ledger has its opening before it can happen. A diverged run leaves no record."""
-    plan = begin_job(folder)
+    plan = folder.begin()
     with hold_lock(folder.path / "locks" / job.name):
         chosen = folder.records.read(f"search-{search_name(plan, job.contestant, job.repetition)}")
         if chosen is None:
@@ -195,13 +188,6 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
             "cost": meter.cost() | dict(result.cost),
         }
         return folder.records.write(job.name, record)
-
-
-def begin_job(folder: TournamentFolder) -> Plan:
-    """The plan, with its number of threads set, because sums depend on it."""
-    plan = folder.plan()
-    torch.set_num_threads(plan.threads)
-    return plan
 
 
 def run_until_decided(
@@ -236,7 +222,7 @@ def run_until_decided(
         if looks.most is None and (late or done > 1):
             looks.settle(hours)
         looked = looks.look(done, late=late)
-        over = late or looks.is_over(done)
+        over = late or looks.closed or (looks.most is not None and done >= looks.most)
         if done in looks.looks or over:  # nothing new can be said between two looks
             (judged,) = judge_folder(folder)
             if looked and on_look is not None:
@@ -254,6 +240,8 @@ def add_contestants(path: Path, added: Sequence[str]) -> Plan:
         added: losses, and folders of other tournaments, whose contestants come with their results.
     """
     folder = TournamentFolder(path)
+    if folder.looks.looks:
+        raise UserError(f"{path} is a comparison, whose looks share one error rate; run a plan of all contestants")
     others = [TournamentFolder(Path(word)) for word in added if Path(word).is_dir()]
     values = folder.plan().model_dump(mode="json")
     titles = {each.title for each in folder.plan().contestants}
@@ -275,7 +263,8 @@ def take_results(plan: Plan, folder: TournamentFolder, other: TournamentFolder) 
     for record in new:
         if (record["arena"], record["length"]) not in tables:
             raise UserError(
-                f"{folder.path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}"
+                f"{folder.path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}; run both "
+                "under one plan"
             )
     fair_tables(plan, [*own, *new])
     entries = {entry["model"]: entry for entry in other.ledger.entries()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from similis.run.machine import Machine
 from similis.study.ledger import Ledger
 from similis.study.looks import Looks
@@ -51,3 +53,9 @@ class TournamentFolder:
                 "`similis compare` make one"
             )
         return read_plan(self.path / "plan.yaml")
+
+    def begin(self) -> Plan:
+        """The plan for a run of this process, with its number of threads set, because sums depend on it."""
+        plan = self.plan()
+        torch.set_num_threads(plan.threads)
+        return plan

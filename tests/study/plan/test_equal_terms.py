@@ -3,7 +3,7 @@
 import pytest
 
 from similis.run.spec import RunSpec, parse_spec, replace_values
-from similis.study.plan.equal_terms import ALLOWED, EqualTerms, UnequalTermsError, field_names, held_field, held_terms
+from similis.study.plan.equal_terms import ALLOWED, UnequalTermsError, equal_terms, field_names, held_field, held_terms
 from similis.study.statistics.fair_table import fair_table
 from similis.values import UserError
 from tests.study.small import record
@@ -30,13 +30,13 @@ def test_results_under_unequal_terms_are_refused_by_the_field(field):
 def test_facts_are_held_too(fact):
     first, second = held_terms(SPEC, FACTS), held_terms(SPEC, {**FACTS, fact: "other"})
     with pytest.raises(UnequalTermsError, match=f"facts.{fact} differs"):
-        EqualTerms.of([("a", first), ("b", second)])
+        equal_terms([("a", first), ("b", second)])
 
 
 def test_the_budget_of_tuning_is_held():
     first, second = (held_terms(SPEC, FACTS, {"tuning": {"search": {"trials": n}}}) for n in (10, 20))
     with pytest.raises(UnequalTermsError, match=r"tuning.search.trials differs: a has 10, b has 20"):
-        EqualTerms.of([("a", first), ("b", second)])
+        equal_terms([("a", first), ("b", second)])
 
 
 def test_what_may_differ_may_differ():

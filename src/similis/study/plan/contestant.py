@@ -11,9 +11,6 @@ from similis.registry import losses
 from similis.run.spec import ObjectiveSpec
 from similis.run.training_spec import MiningSpec, Part
 
-_OBJECTIVE = ObjectiveSpec()  # the terms of every contestant that declares no extras
-OptionValue = bool | int | float | str | None
-
 
 class Contestant(Part):
     """What may differ: the loss, its own settings, the miner that it declares, and extras that stand in its title."""
@@ -21,7 +18,7 @@ class Contestant(Part):
     loss: str
     name: str = ""
     preset: str | None = Field(None, description="where the search begins; null: paper if the loss has it")
-    options: dict[str, OptionValue] = Field({}, description="options that are set, and not searched")
+    options: dict[str, bool | int | float | str | None] = Field({}, description="options that are set and not searched")
     fixed: bool = Field(False, description="nothing is searched: the preset and the options are what is compared")
     lr: float | None = Field(None, gt=0, description="rate of the network, where fixed; null: the terms'")
     sampler: Literal["balanced", "random"] | None = Field(None, description="its batches, in a plan that is crossed")
@@ -34,7 +31,7 @@ class Contestant(Part):
     memory_start: int = Field(0, ge=0, description="batches before the memory is used")
     nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
     language: str | None = Field(None, description="file of a class-similarity matrix")
-    language_weight: float = Field(_OBJECTIVE.language_weight, description="weight of language guidance")
+    language_weight: float = Field(ObjectiveSpec().language_weight, description="weight of language guidance")
 
     @model_validator(mode="before")
     @classmethod

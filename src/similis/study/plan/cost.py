@@ -63,25 +63,22 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     """
     machine = Machine(data_root=data_root)
     opened = check_runs(plan, machine)
-    contestants = participants(plan)
-    searches = 1 if plan.search.shared else plan.repetitions
-    searched = sum(not each.fixed for each in contestants)
-    trials = searches * searched * plan.search.trials * len(plan.folds)
-    first = trial_spec(plan, contestants[0], {}, 0)
+    searched = [trial_spec(plan, each, {}, 0) for each in participants(plan) if not each.fixed]
+    repeated = (1 if plan.search.shared else plan.repetitions) * plan.search.trials * len(plan.folds)
+    finals = [(final_spec(plan, job, {}), job.arena) for job in final_jobs(plan)]
+    first = trial_spec(plan, participants(plan)[0], {}, 0)
     source = divide_data(opened[plan.arenas[0].name], first)
     timed, counts = time_one_thread(first, machine, source), count_images(source)
-    choosing = choosing_images(counts)
-    finals = [(final_spec(plan, job, {}), job.arena) for job in final_jobs(plan)]
     own = [(spec, count_images(divide_data(opened[arena], spec))) for spec, arena in finals]
-    mining = sum(mined_images(trial_spec(plan, each, {}, 0), counts) for each in contestants if not each.fixed)
-    evaluated = [s.training.epochs * choosing_images(c) + c["test"] + mined_images(s, c) for s, c in own]
+    trials = repeated * len(searched)
     return PlanCost(
         trials=trials,
         finals=len(finals),
         openings=len(finals) + (trials if plan.terms.data.protocol == "default" else 0),
-        search_samples=trials * training_samples(first, counts, plan.search.epochs, 0),
+        search_samples=repeated * sum(training_samples(s, counts, s.training.epochs, 0) for s in searched),
         final_samples=sum(training_samples(s, c, s.training.epochs, s.training.epochs) for s, c in own),
-        evaluated=sum(evaluated) + trials * plan.search.epochs * choosing + trials // max(searched, 1) * mining,
+        evaluated=repeated * sum(embedded_images(s, counts) for s in searched)
+        + sum(embedded_images(s, c) for s, c in own),
         image_seconds=timed.step + timed.reload,
         embed_seconds=timed.embed + timed.reload,
     )
@@ -105,11 +102,6 @@ def count_images(source: Source) -> dict[str, int]:
     return {part: len(getattr(source.split, part)) for part in ("train", "validation", "test")}
 
 
-def choosing_images(counts: Mapping[str, int]) -> int:
-    """Images that choose the epoch: those that validate, or else those that test."""
-    return counts["validation"] or counts["test"]
-
-
 def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:
     """Images that pass through the network in training: whole batches, the refit on all training classes included."""
     size = spec.training.batch_size
@@ -127,13 +119,13 @@ def refits(spec: RunSpec) -> bool:
     return spec.training.refit and spec.data.protocol == "fixed-validation"
 
 
-def mined_images(spec: RunSpec, images: Mapping[str, int]) -> int:
-    """Images that offline mining embeds in a run at most, the refit included."""
+def embedded_images(spec: RunSpec, images: Mapping[str, int]) -> int:
+    """Images that a run embeds at most: to choose its epoch, to test, and in offline mining, the refit included."""
     t = spec.training
-    if t.sampler != "mined":
-        return 0
-    refit = images["train"] + images["validation"] if refits(spec) else 0
-    return math.ceil(t.epochs / t.mining.every_epochs) * (images["train"] + refit)
+    choosing = t.epochs * (images["validation"] or images["test"])  # without validation, those that test
+    tested = images["test"] if spec.evaluation.test else 0
+    mined = images["train"] + (images["train"] + images["validation"] if refits(spec) else 0)
+    return choosing + tested + (math.ceil(t.epochs / t.mining.every_epochs) * mined if t.sampler == "mined" else 0)
 
 
 def time_one_thread(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:

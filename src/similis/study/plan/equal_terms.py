@@ -1,9 +1,8 @@
-"""Equal terms as a type: what a comparison holds equal, and a table that cannot be built without it."""
+"""Equal terms: what a comparison holds equal, and an error for results that differ in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -85,34 +84,21 @@ def declared_differences(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in spec if name in held and name not in chosen and held[name] != value}
 
 
-@dataclass(frozen=True)
-class EqualTerms:
-    """The terms of one table. It cannot be made from results whose terms differ.
+def equal_terms(results: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """The held terms that (name, held terms) of all results have in common; raises for the first field that differs.
 
-    Attributes:
-        held: dotted name -> value, the same for every result.
+    Example:
+        >>> equal_terms([("a", {"model.dim": 64}), ("b", {"model.dim": 128})])
+        Traceback (most recent call last):
+        ...
+        similis.study.plan.equal_terms.UnequalTermsError: model.dim differs: a has 64, b has 128; ...
     """
-
-    held: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, results: Sequence[tuple[str, Mapping[str, Any]]]) -> EqualTerms:
-        """The common terms of (name, held terms) of every result; raises for the first field that differs.
-
-        Example:
-            >>> EqualTerms.of([("a", {"model.dim": 64}), ("b", {"model.dim": 128})])
-            Traceback (most recent call last):
-            ...
-            similis.study.plan.equal_terms.UnequalTermsError: model.dim differs: a has 64, b has 128; ...
-        """
-        if not results:
-            raise UserError("a table needs results; none are finished")
-        name, first = results[0]
-        for other, held in results[1:]:
-            for field in sorted(first.keys() | held.keys()):
-                if first.get(field) != held.get(field):
-                    raise UnequalTermsError(field, (name, first.get(field)), (other, held.get(field)))
-        return cls(dict(first))
+    name, first = results[0]
+    for other, held in results[1:]:
+        for field in sorted(first.keys() | held.keys()):
+            if first.get(field) != held.get(field):
+                raise UnequalTermsError(field, (name, first.get(field)), (other, held.get(field)))
+    return first
 
 
 def held_field(name: str) -> str | None:

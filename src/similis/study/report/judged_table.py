@@ -66,12 +66,9 @@ def judge_folder(folder: TournamentFolder) -> list[JudgedTable]:
 
 def fair_tables(plan: Plan, records: Sequence[dict[str, Any]]) -> list[FairTable]:
     """One table for each arena and length that has results, in the order of the plan."""
-    rows = {
-        (arena.name, length): [r for r in records if (r["arena"], r["length"]) == (arena.name, length)]
-        for arena in plan.arenas
-        for length in plan.lengths
-    }
-    return [fair_table(found) for found in rows.values() if found]
+    places = [(arena.name, length) for arena in plan.arenas for length in plan.lengths]
+    rows = [[record for record in records if (record["arena"], record["length"]) == place] for place in places]
+    return [fair_table(found) for found in rows if found]
 
 
 def judge_table(
@@ -90,7 +87,7 @@ def judge_table(
     trained = table.keep([name for name in table.names if name not in failed])
     asked: Sequence[PairVerdict] = []
     if trained.scores.can_be_judged and plan.against in (None, *trained.names):
-        if looks is not None and looks.looks and len(table.names) == 2:
+        if looks is not None and looks.looks:
             asked = looks.verdicts(plan, trained.scores)
         else:
             asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin)

@@ -45,9 +45,7 @@ def write_report(folder: TournamentFolder, *, out: Path | None = None, times: bo
         "by_condition": pictures.condition_pictures(plan, found, out),
         "search": search_table(searches) if plan.search.trials else None,
         "settings": settings_table(plan, searches),
-        "tuning": pictures.tuning_picture(searches, pictures.highlight(judged[0]), found[0].selected_on_test, out)
-        if plan.search.trials
-        else None,
+        "tuning": pictures.tuning_picture(searches, pictures.highlight(judged[0]), found[0].selected_on_test, out),
         "held": tables.held_table(found),
         "held_by_table": tables.held_by_table(found),
         "declared": tables.declared_table(found),

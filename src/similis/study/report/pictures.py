@@ -128,7 +128,7 @@ def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> di
         places: dict[str, FairTable] = {}
         for table in tables:
             if table.length == length:
-                places.setdefault(str(table.terms.held[field]), table)
+                places.setdefault(str(table.terms[field]), table)
         if len(places) < 2:
             continue
         lines: dict[str, dict[str, float]] = {}

@@ -128,14 +128,14 @@ def held_table(tables: Sequence[FairTable]) -> Table:
 
 def shared_terms(tables: Sequence[FairTable]) -> dict[str, Any]:
     """The terms that all tables have in common."""
-    return {k: v for k, v in tables[0].terms.held.items() if all(t.terms.held.get(k) == v for t in tables)}
+    return {k: v for k, v in tables[0].terms.items() if all(t.terms.get(k) == v for t in tables)}
 
 
 def held_by_table(tables: Sequence[FairTable]) -> Table:
     """The terms in which tables differ."""
     common = shared_terms(tables)
     rows = [
-        [f"{t.arena}, {t.length}", format_settings({k: v for k, v in sorted(t.terms.held.items()) if k not in common})]
+        [f"{t.arena}, {t.length}", format_settings({k: v for k, v in sorted(t.terms.items()) if k not in common})]
         for t in tables
     ]
     return Table(["table", "equal inside it"], rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from similis.study.plan.equal_terms import EqualTerms, UnequalTermsError
+from similis.study.plan.equal_terms import UnequalTermsError, equal_terms
 from similis.study.statistics.significance import TARGETS, combine_components
 from similis.study.statistics.variance_components import Floats, Scores, own_components, stable_variances
 from similis.values import UserError, import_extra
@@ -32,7 +32,7 @@ class FairTable:
 
     arena: str
     length: str
-    terms: EqualTerms
+    terms: Mapping[str, Any]
     scores: Scores
     runs: Floats
     labels: tuple[int, ...]
@@ -47,12 +47,12 @@ class FairTable:
     @property
     def selected_on_test(self) -> bool:
         """Whether the protocol chose epochs and settings by looking at the test classes."""
-        return bool(self.terms.held.get("data.protocol") == "default")
+        return bool(self.terms.get("data.protocol") == "default")
 
     @property
     def tuning_inside(self) -> bool:
         """Whether every repetition tuned anew, so that intervals have what tuning varies."""
-        return not self.terms.held.get("tuning.search.shared", True)
+        return not self.terms.get("tuning.search.shared", True)
 
     @property
     def title(self) -> str:
@@ -78,7 +78,7 @@ class FairTable:
 def fair_table(records: Sequence[Record]) -> FairTable:
     """A table from the records of one arena and length."""
     ordered = sorted(records, key=lambda r: (r["contestant"], r["repetition"], r["run"], r["fold"]))
-    terms = EqualTerms.of([(f"{r['contestant']} (repetition {r['repetition']})", r["held"]) for r in ordered])
+    terms = equal_terms([(f"{r['contestant']} (repetition {r['repetition']})", r["held"]) for r in ordered])
     check_classes(ordered)
     by_name: dict[str, list[Record]] = {}
     for record in ordered:
