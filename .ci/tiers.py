@@ -45,7 +45,9 @@ TIERS = {
         ),
         ("src/similis/run", "src/similis/training", "src/similis/study", "src/similis/serving"),
     ),
-    "ray": Tier(("tests/engine", "tests/docs/test_examples.py"), (ENGINE, "src/similis/run/distributed.py", "examples")),
+    "ray": Tier(
+        ("tests/engine", "tests/docs/test_examples.py"), (ENGINE, "src/similis/run/distributed.py", "examples")
+    ),
     "statistics": Tier(
         ("tests/statistics", "tests/retrieval"), ("src/similis/study/statistics", "src/similis/retrieval")
     ),

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from similis.cli.train_defaults import fit_defaults
 from similis.engine.device import total_memory
-from similis.run.cost import time_images
+from similis.run.cost import measure_step
+from similis.run.defaults import fit_defaults
 from similis.run.finished import finished
 from similis.run.load import load
 from similis.run.machine import Machine
@@ -73,7 +73,7 @@ def test_a_plan_is_timed_on_the_device(device, tmp_path):
     spec = fit_defaults(small(), {}, machine)
     assert (spec.model.image_size, spec.evaluation.batch_size) == (16, 100)  # as they were: it is no processor
     assert total_memory(machine.chosen) > 0
-    assert all(seconds > 0 for seconds in time_images(spec, machine, open_source(spec, machine))[:5])
+    assert all(seconds > 0 for seconds in measure_step(spec, machine, open_source(spec, machine))[:2])
 
 
 def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from similis.model.embedder import build_embedder
-from similis.run.cost import activation_bytes, cached_share, time_images
+from similis.run.cost import activation_bytes, measure_step
 from similis.run.machine import Machine
-from similis.run.parts import build_loader, build_model, open_source
+from similis.run.parts import open_source
 from tests.run.small import small
 
 
@@ -22,26 +22,10 @@ def test_parameters_are_not_activations():
     assert activation_bytes(model) < weights / 4
 
 
-@pytest.mark.parametrize("untouched", [True, False])
-def test_every_part_is_timed(untouched, tmp_path):
-    spec = small(evaluation__untouched=untouched)
-    machine = Machine(root=tmp_path, device="cpu")
+def test_a_step_is_measured_and_leaves_nothing_behind(tmp_path):
+    spec, machine = small(), Machine(root=tmp_path, device="cpu")
     state = torch.get_rng_state()
-    found = time_images(spec, machine, open_source(spec, machine))
-    assert all(value > 0 for value in found[:4])
-    assert (found.untouched > 0, found.untouched_loads) == ((True, 2) if untouched else (False, 0))
+    found = measure_step(spec, machine, open_source(spec, machine))
+    assert all(value > 0 for value in found)
     assert torch.equal(torch.get_rng_state(), state)
     assert not list(tmp_path.iterdir())
-
-
-def test_images_beyond_the_cache_are_read_again():
-    """36 training images of 16 x 16 pixels are kept as they are: 768 bytes each."""
-    spec = small()
-    shares = []
-    for images in (0, 9, 36):
-        machine = Machine(device="cpu", cache_bytes=2 * 768 * images)  # half of it is for evaluation
-        source = open_source(spec, machine)
-        loader = build_loader(build_model(spec, machine), source, spec, machine)
-        next(loader.train(source.split.train[None, :4], policy=spec.training.policy, seed=0, epoch=0))
-        shares.append(cached_share(loader, spec, source) * len(source.split.train))
-    assert shares == [0, 9, min(36, len(source.split.train))]

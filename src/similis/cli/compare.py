@@ -49,12 +49,12 @@ def compare(
     device: Device = "auto",
 ) -> Result:
     """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
+    from similis.cli.asked_spec import asked_keys, asked_spec
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.screen import print_lines
     from similis.cli.tournament import print_record, show_files
-    from similis.cli.train_defaults import fit_comparison
-    from similis.cli.train_spec import asked_keys, asked_spec
     from similis.engine.executor import Executor
+    from similis.run.defaults import fit_comparison
     from similis.run.machine import Machine
     from similis.study.report.page import write_report
     from similis.study.report.summary import describe_verdicts

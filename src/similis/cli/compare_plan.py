@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from similis.cli.train_spec import parse_settings
+from similis.cli.asked_spec import parse_settings
 from similis.loss_file import MARK
 from similis.registry import losses, unknown
 from similis.run.source import source_hash

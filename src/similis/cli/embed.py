@@ -73,8 +73,8 @@ class PartProgress:
 
     def show(self, images: int, more: int) -> None:
         """So many more of these images are embedded."""
+        from similis.cli.progress import clock
         from similis.cli.screen import console
-        from similis.cli.train_display import clock
 
         self.done += more
         spent, moves = time.perf_counter() - self.begun, sys.stdout.isatty() and self.done < images

@@ -44,8 +44,8 @@ def index(
     heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "queries/s", "MB", "target")
     show_table(title, heads, [kind_row(one, target, count) for one in found.table])
     if figure is not None:
-        from similis.cli.train_pictures import write_picture
         from similis.figures.recall_plots import draw_index_kinds
+        from similis.run.pictures import write_picture
 
         write_picture(
             draw_index_kinds([(one.kind, one.bytes, one.recall) for one in found.table], recall, title), figure

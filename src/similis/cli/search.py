@@ -24,13 +24,13 @@ def search(
 ) -> Result:
     """Find the images most like a picture; a copy of the picture itself is left out."""
     from similis.cli.screen import console, show_table
-    from similis.cli.train_pictures import SIDE, thumbnail, write_picture
     from similis.data.images import prepare
     from similis.data.items import open_item
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
     from similis.run.export import open_gallery
     from similis.run.load import load
     from similis.run.machine import Machine
+    from similis.run.pictures import SIDE, thumbnail, write_picture
 
     encoded = open_item(query)  # before the network is loaded: a wrong path is told at once
     data = open_gallery(run, gallery, Machine(data_root=root))

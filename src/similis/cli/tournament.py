@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,12 +36,12 @@ def plan(
     rows = [list(each.values()) for each in contestants]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
     cost, power = plan_cost(read, data_root=root), describe_power(read)
-    show_table("cost, at most", ("what", "how much"), describe_cost(cost, workers))
+    print_lines(describe_cost(cost, workers))
     show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
         print_lines("protocol default: everything will be labelled 'selected on test'")
     seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
-    return {"name": read.name, "contestants": contestants, "cost": asdict(cost), "seconds": seconds, "power": needed}
+    return {"name": read.name, "contestants": contestants, "cost": cost._asdict(), "seconds": seconds, "power": needed}
 
 
 POWER_HEADS = ("R@1 of a repetition varies by", "repetitions for 1 point", "for 2 points", "for 5 points")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from similis.run.result import RunResult
     from similis.run.spec import RunSpec
 
-LARGE_GAP = 0.1  # of R@1, between validation and test
-
 
 def train(
     *,
@@ -82,9 +80,10 @@ def train(
     ] = None,
 ) -> Result:
     """Train a model on your images and say how well it finds unseen classes; run it again to see the result again."""
+    from similis.cli.asked_spec import ALL_CLASSES, asked_keys, asked_spec, recipe_keys
+    from similis.cli.progress import Display
     from similis.cli.screen import console
-    from similis.cli.train_display import Display
-    from similis.cli.train_spec import ALL_CLASSES, asked_keys, asked_spec, recipe_keys
+    from similis.cli.train_report import report
     from similis.engine.ray import Share
     from similis.run.distributed import run_on_ranks, run_on_ray
     from similis.run.machine import Machine
@@ -125,11 +124,11 @@ def prepare(
     source: str, keys: Mapping[str, Any], machine: Machine, loaders: int | None, cache_gb: float | None
 ) -> tuple[RunSpec, Machine]:
     """The specification and the machine with defaults that fit, and the plan on the screen unless the run is done."""
+    from similis.cli.asked_spec import asked_spec
     from similis.cli.screen import console
-    from similis.cli.train_defaults import fit_defaults, fit_machine
-    from similis.cli.train_plan import show_plan
-    from similis.cli.train_spec import asked_spec
+    from similis.cli.train_report import show_plan
     from similis.engine.device import describe_device
+    from similis.run.defaults import fit_defaults, fit_machine
     from similis.run.parts import open_source
     from similis.run.run import find_result
 
@@ -156,102 +155,10 @@ def check_place(ranks: int, workers: int | None, address: str | None) -> None:
         raise UserError(f"--address {address} is that of a Ray cluster; say how many --workers it gives")
 
 
-def report(result: RunResult) -> None:
-    """The table of a result and where its files are."""
-    from similis.cli.screen import console, show_table
-
-    show_table(result.spec.objective.loss, ("what", "value"), lines(result))
-    if result.before:
-        from similis.run.untouched import training_verdict
-
-        console().print(training_verdict(result.before), markup=False, soft_wrap=True)
-    for words in remarks(result):
-        console().print(words, markup=False, soft_wrap=True)
-    console().print(f"run folder  {result.folder}", markup=False, soft_wrap=True)
-
-
-def remarks(result: RunResult) -> list[str]:
-    """What a reader of the numbers should know: that nothing was held out, or why validation is far above test."""
-    images, classes = result.facts["images"], result.facts.get("classes", {})
-    if not images["test"]:
-        return [
-            "Nothing was held out: no figure says how well unseen classes are found. "
-            "Train without --all-classes to measure it, and to have the number of epochs chosen."
-        ]
-    if result.selected_on != "validation" or not result.test or not classes:
-        return []
-    gap = result.validation["recall@1"] - result.test["recall@1"]
-    if gap < LARGE_GAP or classes["validation"] >= classes["test"]:
-        return []
-    chose, tested = (f"{images[part]} images of {classes[part]} classes" for part in ("validation", "test"))
-    return [
-        f"Validation R@1 is {100 * gap:.0f} points above test R@1 because fewer classes can be confused: {chose} "
-        f"validate, {tested} test. Expect the test figure on new classes."
-    ]
-
-
-def lines(result: RunResult) -> list[tuple[str, str]]:
-    """Everything that must stand beside the numbers, then the numbers."""
-    m, t, facts = result.spec.model, result.spec.training, result.facts
-    seen = facts["preprocessing"]
-    weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
-    stated = [
-        ("data", result.spec.data.source),
-        ("network", m.backbone + (", head only" if m.trains == "head" else "")),
-        ("weights", weights),
-        ("pooling", m.pooled_by),
-        ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
-        ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
-        ("images", image_words(result)),
-        ("batch", batch_words(result.spec)),
-        ("protocol", result.spec.data.protocol),
-        ("selected on", result.selected_on),
-        ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
-        *([("share of training", f"{percent(facts['share'])}, the rest is the start")] if "share" in facts else []),
-        ("seed", str(result.spec.seed)),
-        ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
-    ]
-    stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
-    stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
-    if not result.test:
-        return stated
-    stated.append(("test MAP@R", percent(result.test["map@r"])))
-    return stated + [before_line(row) for row in result.before]
-
-
-def image_words(result: RunResult) -> str:
-    """How many images each part has; validation images train where nothing was chosen by them."""
-    counts = {part: result.facts["images"][part] for part in ("train", "validation", "test")}
-    if result.spec.training.select == "last":
-        counts["train"] += counts.pop("validation")
-    return ", ".join(f"{part} {count}" for part, count in counts.items())
-
-
-def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The untouched network on the same test images."""
-    where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-    name = "untouched" if row["pretrained"] else "untrained"
-    return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
-
-
-def batch_words(spec: RunSpec) -> str:
-    """How many images a batch has, and of how many classes where that is decided."""
-    from similis.run.checks import BALANCED
-    from similis.run.parts import resolve_sampler
-
-    size, each, sampler = spec.training.batch_size, spec.training.per_class, resolve_sampler(spec)
-    return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
-
-
-def percent(value: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * value:.2f} %"
-
-
 def draw(result: RunResult, machine: Machine) -> None:
     """The pictures, unless they are there; without matplotlib, one line says what brings them."""
     from similis.cli.screen import console
-    from similis.cli.train_pictures import draw_pictures
+    from similis.run.pictures import draw_pictures
     from similis.values import MissingExtraError
 
     try:

@@ -53,8 +53,8 @@ def verify(
     say = console().print
     say(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}", markup=False, soft_wrap=True)
     if output is not None:
-        from similis.cli.train_pictures import write_picture
         from similis.figures.verification_plot import draw_verification
+        from similis.run.pictures import write_picture
 
         write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
         say(f"figure     {output}", markup=False, soft_wrap=True)

@@ -1,54 +1,42 @@
-"""What a training will cost: memory by what a step keeps for its backward pass, time by a trial on a few images."""
+"""What a run will cost: memory and time by a measured step, and what a step keeps for its backward pass."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
 
-from similis.data.examples import ImageData
-from similis.data.loader import Loader
 from similis.data.splits import Split
-from similis.data.transforms import policy_of
 from similis.engine.device import peak_memory
 from similis.model.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.parts import Source, build_loader, build_model
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
-from similis.run.untouched import pixels_of, untouched_networks
+from similis.run.untouched import pixels_of
 from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
 STATES = 6  # copies of the weights that a run holds beyond those of the trial: AdamW twice, start and chosen ones
 LATER = 2**28 - 2**26  # bytes of evaluation and pictures, which the trial does not do
 TRIAL = 20  # images of a trial on the processor, where a larger batch is no quicker
-T = TypeVar("T")
 
 
-class ImageSeconds(NamedTuple):
-    """Seconds of one image.
+class Measured(NamedTuple):
+    """A measured step.
 
     Attributes:
-        load: to read and augment it the first time.
-        reload: to augment it again, and to read it again where the cache does not hold all images.
-        step: of the forward and backward pass.
-        embed: of the forward pass.
-        untouched: of the forward passes of all untouched networks.
-        untouched_loads: times that it is read for them.
-        memory: bytes of the process that trains, by the peak of a whole step; 0 if not known.
+        trained: seconds to read an image and train on it.
+        embedded: seconds to read an image and embed it.
+        memory: bytes of the process that trains; 0 if not known.
     """
 
-    load: float
-    reload: float
-    step: float
-    embed: float
-    untouched: float = 0.0
-    untouched_loads: int = 0
+    trained: float
+    embedded: float
     memory: float = 0.0
 
 
@@ -73,90 +61,61 @@ def activation_bytes(model: Embedder) -> int:
     return sum(kept.values()) // 2
 
 
-def time_images(spec: RunSpec, machine: Machine, source: Source) -> ImageSeconds:
-    """Try the network on a few training images and say how long each part takes for one."""
+def measure_step(spec: RunSpec, machine: Machine, source: Source) -> Measured:
+    """Try the network on a few training images."""
     if machine.keep_memory:
         keep_freed_memory()  # as the run will, which is quicker
-    t, model = spec.training, build_model(spec, machine)
+    t, model, device = spec.training, build_model(spec, machine), machine.chosen
     loader = build_loader(model, source, spec, machine)
     most = min(t.batch_size, len(source.split.train), t.chunk or t.batch_size)
-    count = min(most, TRIAL) if machine.chosen.type == "cpu" else most
+    count = min(most, TRIAL) if device.type == "cpu" else most
     rows = source.split.train[torch.linspace(0, len(source.split.train) - 1, count).long()]
 
-    def load() -> Tensor:
-        return next(loader.train(rows[None], policy=t.policy, seed=spec.seed, epoch=0, size=t.pixels_at(0))).images
-
     def step(images: Tensor) -> None:
-        with torch.autocast(machine.chosen.type, dtype=AUTOCAST.get(t.precision), enabled=t.precision in AUTOCAST):
+        with torch.autocast(device.type, dtype=AUTOCAST.get(t.precision), enabled=t.precision in AUTOCAST):
             embeddings = model.train()(images)
         embeddings.sum().backward()
 
-    first, images = measure(load, machine.chosen)
-    again = measure(load, machine.chosen)[0]
-    whole = images[torch.arange(most, device=images.device) % count]
-    measure(lambda: step(whole), machine.chosen)  # for its memory, and because the first is slower
-    stepped, embedded = measure(lambda: step(images), machine.chosen)[0], time_embedding(model, images)
-    peak, weights = peak_memory(machine.chosen), int(sum(each.nbytes for each in model.state_dict().values()))
-    networks = untouched_networks(spec, machine) if spec.evaluation.untouched and len(source.split.test) else []
-    untouched = sum(time_embedding(each, interpolate(images, pixels_of(each))) for each in networks)
-    return ImageSeconds(
-        load=first / count,
-        reload=(again + (1 - cached_share(loader, spec, source)) * max(0.0, first - again)) / count,
-        step=stepped / count,
-        embed=embedded / count,
-        untouched=untouched / count,
-        untouched_loads=len(networks),
-        memory=0.0 if peak is None else peak + STATES * weights + LATER,
-    )
-
-
-def cached_share(loader: Loader, spec: RunSpec, source: Source) -> float:
-    """The share of the training images that the cache can hold, judged by those of the trial."""
-    caches = loader.data.caches if isinstance(loader.data, ImageData) else {}
-    cache = caches.get(policy_of(spec.training.policy).keep)
-    return min(1.0, cache.capacity / len(source.split.train)) if cache else 0.0
-
-
-def time_embedding(model: Embedder, images: Tensor) -> float:
-    """Seconds of a forward pass in evaluation mode, the quicker of two."""
+    moments = [time.perf_counter()]
+    images = next(loader.train(rows[None], policy=t.policy, seed=spec.seed, epoch=0, size=t.pixels_at(0))).images
+    moments.append(finished(device))
+    step(images[torch.arange(most, device=images.device) % count])  # for its memory, and because the first is slower
+    moments.append(finished(device))
+    step(images)
+    moments.append(finished(device))
     with torch.inference_mode():
-        return min(measure(lambda: model.eval()(images), images.device)[0] for _ in range(2))
+        model.eval()(images)
+    moments.append(finished(device))
+    load, _, stepped, embedded = ((b - a) / count for a, b in pairwise(moments))
+    load /= max(1, machine.workers)
+    peak, weights = peak_memory(device), int(sum(each.nbytes for each in model.state_dict().values()))
+    return Measured(stepped + load, embedded + load, 0.0 if peak is None else peak + STATES * weights + LATER)
 
 
-def measure(work: Callable[[], T], device: torch.device) -> tuple[float, T]:
-    """Seconds that some work takes on a device, and its result."""
-    begun = time.perf_counter()
-    result = work()
+def finished(device: torch.device) -> float:
+    """The time, when a device has done what it was given."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
-    return time.perf_counter() - begun, result
+    return time.perf_counter()
 
 
-def estimate_seconds(spec: RunSpec, split: Split, each: ImageSeconds, *, loaders: int) -> dict[str, float]:
-    """Seconds of every stage of a run, at most: a refit has all epochs, and patience stops nothing.
-
-    Args:
-        spec: of the run.
-        split: rows for training, validation and test.
-        each: seconds of one image.
-        loaders: processes that load images; they share the loading.
+def estimate_seconds(spec: RunSpec, split: Split, each: Measured) -> float:
+    """Seconds of a run at most: a refit has all epochs, patience stops nothing, and no image stays decoded.
 
     Example:
         >>> from similis.run.spec import parse_spec
         >>> spec = parse_spec({"data": {"source": "synthetic"}, "training": {"epochs": 3}})
         >>> split = Split("s", torch.arange(40), torch.arange(40, 60), torch.arange(60, 160), "")
-        >>> estimate_seconds(spec, split, ImageSeconds(0.0, 0.0, 1.0, 0.1), loaders=0)
-        {'select': 126.0, 'refit': 180.0, 'evaluation': 10.0}
+        >>> estimate_seconds(spec, split, Measured(1.0, 0.1))  # 3 x (40 + 2), 3 x 60, and twice 10 of the test
+        326.0
     """
-    load, reload = (value / max(1, loaders) for value in each[:2])
-    found: dict[str, float] = {}
+    t, total = spec.training, 0.0
     for step in training_steps(spec, split):
-        trained, judged = len(step.rows), len(step.judged_on)
-        epoch = trained * (each.step + reload) + judged * (each.embed + reload)
-        found[step.name] = step.epochs * epoch + (trained + judged) * (load - reload)
+        mined = math.ceil(step.epochs / t.mining.every_epochs) * len(step.rows) if t.sampler == "mined" else 0
+        total += step.epochs * (len(step.rows) * each.trained + len(step.judged_on) * each.embedded)
+        total += mined * each.embedded
     tested = len(split.test) if spec.evaluation.test else 0
-    own = each.embed + each.untouched + (1 + each.untouched_loads) * load
-    return {**found, "evaluation": tested * own}
+    return total + (1 + spec.evaluation.untouched) * tested * each.embedded
 
 
 def format_duration(seconds: float) -> str:

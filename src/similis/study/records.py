@@ -18,7 +18,6 @@ from similis.engine.device import peak_memory
 from similis.run.machine import Silence
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
-from similis.study.plan.cost import training_samples
 from similis.training.files import in_one_line, replace_file
 from similis.training.folder import RunFolder
 from similis.training.loop import StepReport
@@ -110,6 +109,19 @@ def result_record(result: RunResult, spec: RunSpec) -> Record:
     kept = {key: value for key, value in result.to_json().items() if key not in ("whole", "cost")}
     samples = training_samples(result.spec, result.facts["images"], len(result.history), result.epochs)
     return kept | {"spec": spec.model_dump(mode="json"), "samples": samples, "per_class": per_class(result.scores())}
+
+
+def training_samples(spec: RunSpec, images: Mapping[str, int], epochs: int, refit_epochs: int) -> int:
+    """Images that passed through the network in training: whole batches, the refit on all training classes included."""
+    size = spec.training.batch_size
+    refits = spec.training.refit and spec.data.protocol == "fixed-validation"
+    refit = epoch_samples(images["train"] + images["validation"], size) if refits else 0
+    return epochs * epoch_samples(images["train"], size) + refit_epochs * refit
+
+
+def epoch_samples(images: int, batch_size: int) -> int:
+    """Images of an epoch: whole batches only."""
+    return images // batch_size * batch_size
 
 
 def check_sources(record: Record, sources: Mapping[str, str], folder: Path) -> Record:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from similis.study.plan.contestant import Contestant
-from similis.study.plan.cost import plan_cost
 from similis.study.plan.equal_terms import UnequalTermsError, declared_differences, held_terms
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, trial_spec
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
@@ -86,16 +85,6 @@ def test_a_title_cannot_hide_an_extra():
     assert Contestant.model_validate({**MINED, "name": "plain"}).title == "plain+mined_semi_hard"
     with pytest.raises(UserError, match=r"given twice: contrastive\+mined_hard"):
         plan(contestants=[{"loss": "contrastive", "offline_mining": {"top_k": k}} for k in (1, 2)])
-
-
-def test_the_images_that_mining_embeds_are_in_the_cost():
-    without = plan_cost(plan(contestants=["contrastive"]))
-    mining = plan_cost(plan(contestants=[{"loss": "contrastive", "offline_mining": "hard"}]))
-    # 36 training images, before each of two epochs: three trials in each of two repetitions, two final runs.
-    assert mining.evaluated - without.evaluated == (6 + 2) * 2 * 36
-    assert (mining.search_samples, mining.final_samples) == (without.search_samples, without.final_samples)
-    seldom = plan_cost(plan(contestants=[MINED]))
-    assert seldom.evaluated - without.evaluated == (6 + 2) * 36
 
 
 @pytest.fixture(scope="module")

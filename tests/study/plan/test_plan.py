@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from similis.registry import Range
-from similis.run.cost import format_duration
+from similis.run.cost import Measured, format_duration
+from similis.study.plan import cost as cost_module
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.cost import plan_cost
 from similis.study.plan.jobs import compared_values, final_jobs, final_spec, first_settings, trial_spec
@@ -118,10 +119,7 @@ def test_cross_validation_runs_every_fold():
 
 def test_cost_is_known_beforehand():
     cost = plan_cost(plan())
-    # 8 training classes of 6 images; 2 validate: 36 images train, one batch of 20 an epoch.
     assert (cost.trials, cost.finals, cost.openings) == (12, 4, 4)
-    assert (cost.search_samples, cost.final_samples) == (12 * 2 * 20, 4 * 2 * 20)
-    assert cost.evaluated == 4 * (2 * 12 + 48) + 12 * 2 * 12
     shared = plan_cost(plan(search={"trials": 3, "epochs": 2, "startup": 1, "shared": True}))
     assert (shared.trials, shared.finals) == (6, 4)
     fixed = plan_cost(plan(contestants=["triplet", {"loss": "margin", "fixed": True}]))
@@ -130,12 +128,17 @@ def test_cost_is_known_beforehand():
     assert format_duration(200) == "3 min"
 
 
-def test_the_refit_on_all_training_classes_is_in_the_cost():
-    made = values()
+def test_the_refit_and_the_mining_are_in_the_cost(monkeypatch):
+    """8 training classes of 6 images, 2 of them validate; a second for an image that trains, 100 for one embedded."""
+    monkeypatch.setattr(cost_module, "measure_step", lambda *_: Measured(1.0, 100.0))
+    made = values(contestants=["contrastive"], repetitions=1, search={"trials": 1, "epochs": 2})
+    made["terms"]["training"]["refit"] = False
+    alone = plan_cost(parse_plan(made)).seconds
+    assert alone == 2 * (2 * (36 + 1200)) + 100 * 48
     made["terms"]["training"]["refit"] = True
-    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * (20 + 40)  # 48 images are two batches of 20
-    made["terms"]["data"]["protocol"] = "default"  # no validation classes, no refit
-    assert plan_cost(parse_plan(made)).final_samples == 4 * 2 * 40
+    assert plan_cost(parse_plan(made)).seconds == alone + 2 * 48
+    made["contestants"] = [{"loss": "contrastive", "offline_mining": "hard"}]
+    assert plan_cost(parse_plan(made)).seconds == alone + 2 * 48 + 100 * 2 * (36 + 36 + 48)
 
 
 def test_selection_on_test_counts_as_openings():
@@ -226,4 +229,4 @@ def test_a_plan_for_vectors_has_a_cost(tmp_path):
     pq.write_table(pa.table({"vector": vectors, "label": [row % 8 for row in range(rows)]}), place)
     model = {"backbone": "identity", "weights": None, "dim": 2, "options": {"features": 3}}
     terms = {"data": {"source": str(place)}, "model": model, "training": {"epochs": 2, "batch_size": 10}}
-    assert plan_cost(parse_plan(values(terms=terms))).image_seconds > 0
+    assert plan_cost(parse_plan(values(terms=terms))).seconds > 0

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from similis.study.plan.cost import epoch_samples
 from similis.study.plan.equal_terms import declared_differences
+from similis.study.records import epoch_samples
 from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.statistics.rank_sums import RankSum, interquartile_mean, rank_sums

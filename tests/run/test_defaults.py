@@ -3,12 +3,12 @@
 import pytest
 import yaml
 
-from similis.cli import train_defaults
-from similis.cli.train_defaults import fit_defaults, fit_machine, fit_share, fit_size, fit_size_of_batch, network_cost
-from similis.cli.train_spec import asked_spec
+from similis.cli.asked_spec import asked_spec
 from similis.data.splits import split_data
 from similis.engine.device import GIB
-from similis.run.cost import ImageSeconds, estimate_seconds
+from similis.run import defaults as train_defaults
+from similis.run.cost import Measured, estimate_seconds
+from similis.run.defaults import fit_defaults, fit_machine, fit_share, fit_size, fit_size_of_batch, network_cost
 from similis.run.machine import Machine
 from similis.run.parts import Source
 from similis.run.spec import parse_spec, read_spec
@@ -103,8 +103,6 @@ def test_what_was_asked_for_stays_and_a_file_is_never_changed(machine_of, tmp_pa
 
 def test_the_time_counts_refit_evaluation_and_untouched_networks():
     split = split_data(manifest_of([10] * 20), validation_share=0.2)  # 80 train, 20 validate, 100 test
-    each = ImageSeconds(load=0.5, reload=0.0, step=1.0, embed=0.1, untouched=0.2, untouched_loads=2)
-    found = estimate_seconds(spec_of(epochs=3), split, each, loaders=0)
-    assert found == pytest.approx({"select": 3 * (80 + 2) + 50, "refit": 300 + 50, "evaluation": 100 * (0.3 + 1.5)})
-    found = estimate_seconds(spec_of(epochs=3, select="last"), split, each, loaders=2)
-    assert found == pytest.approx({"refit": 300 + 25, "evaluation": 100 * (0.3 + 0.75)})
+    each = Measured(trained=1.0, embedded=0.1)
+    assert estimate_seconds(spec_of(epochs=3), split, each) == pytest.approx(3 * (80 + 2) + 300 + 2 * 10)
+    assert estimate_seconds(spec_of(epochs=3, select="last"), split, each) == pytest.approx(300 + 2 * 10)

@@ -1,4 +1,4 @@
-"""Defaults of ``similis train`` that fit the machine and the data; what you ask for stays as you ask for it.
+"""Defaults of a run that fit the machine and the data; what you ask for stays as you ask for it.
 
 Nothing here is timed: the same command on the same machine and data gives the same specification, and so finds the
 run that it has begun before.
@@ -12,15 +12,17 @@ from typing import Any
 
 import torch
 
-from similis.cli.train_spec import check_weights, fit_batch
 from similis.data.open_data import list_data
+from similis.data.samplers.mined import GROUP
 from similis.data.splits import validation_classes
 from similis.engine.device import GIB, count_cores, total_memory
+from similis.model.backbone import PRETRAINED, ZOO, backbones
+from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.cost import activation_bytes
 from similis.run.machine import Machine
-from similis.run.parts import Source, build_network, normalises, open_source
+from similis.run.parts import Source, build_network, normalises, open_source, resolve_sampler
 from similis.run.protocol import training_steps
-from similis.run.spec import RunSpec, parse_spec, replace_values
+from similis.run.spec import ModelSpec, RunSpec, parse_spec, replace_values
 from similis.run.untouched import pixels_of
 from similis.values import UserError
 
@@ -160,3 +162,28 @@ def fit_machine(
         left = host - (step_memory(spec, spec.training.batch_size) if on_cpu else BASE_MEMORY)
         cache_gb = min(max(left / GIB, LEAST_CACHE), MOST_CACHE)
     return replace(machine, workers=loaders, cache_bytes=int(cache_gb * GIB))
+
+
+def check_weights(model: ModelSpec) -> None:
+    """Raise where published weights of a network of timm's cannot be had."""
+    if model.weights == PRETRAINED and model.backbone not in backbones:
+        from similis.model.backbones.timm_zoo import check_published
+
+        check_published(model.backbone.removeprefix(f"{ZOO}:"))
+
+
+def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
+    """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
+    source, t, sampler = open_source(spec, machine), spec.training, resolve_sampler(spec)
+    labels = source.manifest.labels[source.split.train]
+    asked, layout = Layout(t.batch_size, t.per_class), None
+    kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}
+    if sampler in BALANCED:
+        layout = fitting_layout(asked, labels, sampler, **kept)
+    elif not kept["keep_batch"]:
+        most = min(t.batch_size, len(labels))
+        layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else t.views))
+    if layout in (None, asked):
+        return spec
+    changes = {f"training.{key}": value for key, value in layout._asdict().items()}
+    return parse_spec(replace_values(spec.model_dump(mode="json"), changes))

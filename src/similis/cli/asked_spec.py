@@ -1,4 +1,4 @@
-"""From the words of ``similis train`` to a specification."""
+"""From the words of a command to a specification."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Any
 
 import yaml
 
-from similis.data.samplers.mined import GROUP
-from similis.model.backbone import PRETRAINED, ZOO, backbones
 from similis.objective.loss_options import check_settings
 from similis.registry import losses, unknown
-from similis.run.checks import BALANCED, Layout, fitting_layout
+from similis.run.defaults import fit_batch
 from similis.run.machine import Machine
-from similis.run.parts import open_source, resolve_sampler
-from similis.run.spec import ModelSpec, ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
+from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
@@ -68,31 +65,6 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit 
         model.setdefault("freeze_batch_norm", False)
     spec = parse_spec(values)
     return (fit or fit_batch)(spec, keys, machine) if spec.training.epochs else spec
-
-
-def check_weights(model: ModelSpec) -> None:
-    """Raise where published weights of a network of timm's cannot be had."""
-    if model.weights == PRETRAINED and model.backbone not in backbones:
-        from similis.model.backbones.timm_zoo import check_published
-
-        check_published(model.backbone.removeprefix(f"{ZOO}:"))
-
-
-def fit_batch(spec: RunSpec, keys: Mapping[str, Any], machine: Machine) -> RunSpec:
-    """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
-    source, t, sampler = open_source(spec, machine), spec.training, resolve_sampler(spec)
-    labels = source.manifest.labels[source.split.train]
-    asked, layout = Layout(t.batch_size, t.per_class), None
-    kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}
-    if sampler in BALANCED:
-        layout = fitting_layout(asked, labels, sampler, **kept)
-    elif not kept["keep_batch"]:
-        most = min(t.batch_size, len(labels))
-        layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else t.views))
-    if layout in (None, asked):
-        return spec
-    changes = {f"training.{key}": value for key, value in layout._asdict().items()}
-    return parse_spec(replace_values(spec.model_dump(mode="json"), changes))
 
 
 SETTING = "--set takes key.path=value, as in training.lr=0.001"

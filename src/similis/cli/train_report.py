@@ -1,0 +1,155 @@
+"""What ``similis train`` says before it trains and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from similis.cli.screen import print_lines, show_table
+from similis.engine.device import GIB
+from similis.run.checks import BALANCED, check_run
+from similis.run.cost import estimate_seconds, format_duration, measure_step
+from similis.run.defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, network_cost, step_memory
+from similis.run.machine import Machine
+from similis.run.parts import Source, resolve_sampler
+from similis.run.protocol import training_steps
+from similis.run.result import RunResult
+from similis.run.spec import RunSpec
+from similis.run.untouched import training_verdict
+
+LARGE_GAP = 0.1  # of R@1, between validation and test
+
+
+def show_plan(spec: RunSpec, machine: Machine, source: Source) -> None:
+    """Print the plan of a run that is not done yet; a run that cannot be is refused first."""
+    check_run(spec, source)
+    print_lines(*(f"{name:<12}{words}" for name, words in plan_lines(spec, machine, source)))
+
+
+def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[str, str]]:
+    """Lines of the plan: name, words."""
+    empty, lines = source.manifest.empty_folders or (), [("images", describe_split(spec, source))]
+    if empty:
+        shown = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
+        lines.append(("left out", f"{len(empty)} folders without images: {shown}"))
+    if few_choose(spec, source):
+        words = "add classes, or fix the number with --epochs N --set training.select=last"
+        lines.append(("note", f"the validation images are too few to choose the number of epochs well; {words}"))
+    if learns_from_images(spec) and spec.training.epochs:
+        lines.append(("plan", describe_cost(spec, machine, source)))
+    return lines
+
+
+def describe_cost(spec: RunSpec, machine: Machine, source: Source) -> str:
+    """Settings, time and memory in one line, by a measured step."""
+    t, pixels, each = spec.training, network_cost(spec)[0], measure_step(spec, machine, source)
+    memory = (each.memory or step_memory(spec, t.batch_size)) / GIB
+    decoded = min(machine.cache_bytes, len(source.manifest) * 3 * (2 * pixels) ** 2) / GIB
+    seconds = format_duration(estimate_seconds(spec, source.split, each))
+    size = f"{pixels} pixels, batches of {t.batch_size}, {machine.workers} loader processes"
+    return f"{size}: at most about {seconds}, {memory:.1f} GB, and up to {decoded:.1f} GB for decoded images"
+
+
+def describe_split(spec: RunSpec, source: Source) -> str:
+    """How many images of how many classes train, validate and test."""
+    split, steps = source.split, training_steps(spec, source.split)
+    none = split.test[:0]
+    parts = {
+        "train": steps[0].rows if steps else none,
+        "validate": steps[0].judged_on if steps and not steps[0].opens_test else none,
+        "test": split.test if spec.evaluation.test else none,
+    }
+    counts = {name: (len(rows), len(source.manifest.classes(rows))) for name, rows in parts.items()}
+    return ", ".join(f"{rows:,} of {classes:,} classes {name}" for name, (rows, classes) in counts.items() if rows)
+
+
+def few_choose(spec: RunSpec, source: Source) -> bool:
+    """Whether validation chooses the number of epochs with too few classes or images."""
+    steps = training_steps(spec, source.split)
+    if not steps or steps[0].opens_test or not len(steps[0].judged_on):
+        return False
+    rows = steps[0].judged_on
+    return len(rows) < ENOUGH_IMAGES or len(source.manifest.classes(rows)) < ENOUGH_CLASSES
+
+
+def report(result: RunResult) -> None:
+    """The table of a result and where its files are."""
+    show_table(result.spec.objective.loss, ("what", "value"), lines(result))
+    verdict = [training_verdict(result.before)] if result.before else []
+    print_lines(*verdict, *remarks(result), f"run folder  {result.folder}")
+
+
+def remarks(result: RunResult) -> list[str]:
+    """What a reader of the numbers should know: that nothing was held out, or why validation is far above test."""
+    images, classes = result.facts["images"], result.facts.get("classes", {})
+    if not images["test"]:
+        return [
+            "Nothing was held out: no figure says how well unseen classes are found. "
+            "Train without --all-classes to measure it, and to have the number of epochs chosen."
+        ]
+    if result.selected_on != "validation" or not result.test or not classes:
+        return []
+    gap = result.validation["recall@1"] - result.test["recall@1"]
+    if gap < LARGE_GAP or classes["validation"] >= classes["test"]:
+        return []
+    chose, tested = (f"{images[part]} images of {classes[part]} classes" for part in ("validation", "test"))
+    return [
+        f"Validation R@1 is {100 * gap:.0f} points above test R@1 because fewer classes can be confused: {chose} "
+        f"validate, {tested} test. Expect the test figure on new classes."
+    ]
+
+
+def lines(result: RunResult) -> list[tuple[str, str]]:
+    """Everything that must stand beside the numbers, then the numbers."""
+    m, t, facts = result.spec.model, result.spec.training, result.facts
+    seen = facts["preprocessing"]
+    weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
+    stated = [
+        ("data", result.spec.data.source),
+        ("network", m.backbone + (", head only" if m.trains == "head" else "")),
+        ("weights", weights),
+        ("pooling", m.pooled_by),
+        ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
+        ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
+        ("images", image_words(result)),
+        ("batch", batch_words(result.spec)),
+        ("protocol", result.spec.data.protocol),
+        ("selected on", result.selected_on),
+        ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
+        *([("share of training", f"{percent(facts['share'])}, the rest is the start")] if "share" in facts else []),
+        ("seed", str(result.spec.seed)),
+        ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
+    ]
+    stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
+    stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
+    if not result.test:
+        return stated
+    stated.append(("test MAP@R", percent(result.test["map@r"])))
+    return stated + [before_line(row) for row in result.before]
+
+
+def image_words(result: RunResult) -> str:
+    """How many images each part has; validation images train where nothing was chosen by them."""
+    counts = {part: result.facts["images"][part] for part in ("train", "validation", "test")}
+    if result.spec.training.select == "last":
+        counts["train"] += counts.pop("validation")
+    return ", ".join(f"{part} {count}" for part, count in counts.items())
+
+
+def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The untouched network on the same test images."""
+    where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
+    name = "untouched" if row["pretrained"] else "untrained"
+    return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
+
+
+def batch_words(spec: RunSpec) -> str:
+    """How many images a batch has, and of how many classes where that is decided."""
+    size, each, sampler = spec.training.batch_size, spec.training.per_class, resolve_sampler(spec)
+    return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
+
+
+def percent(value: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * value:.2f} %"
