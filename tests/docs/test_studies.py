@@ -5,9 +5,9 @@ import statistics
 import pytest
 
 from benchmarks import selection, thesis_heads, tuning
-from similis.study.plan.cost import training_samples
 from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import read_plan
+from similis.study.records import training_samples
 from similis.study.report.judged_table import judge_folder
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT

@@ -84,7 +84,7 @@ class Town:
 
 def workers() -> list[int]:
     """Processes of this cluster that compute at this moment."""
-    return [pid for pid, name in processes() if name.startswith((b"ray::Member", b"ray::call_at"))]
+    return [pid for pid, name in processes() if name.startswith((b"ray::RayTrainWorker", b"ray::call_at"))]
 
 
 def processes() -> Iterator[tuple[int, bytes]]:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from similis.engine.outcomes import RankFailedError
 from similis.engine.ray import WorkersLostError, connect
 from similis.engine.ray import map as ray_map
-from similis.engine.worker_group import run_worker_group
-from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, speaking, square, wrong
+from similis.engine.ray_train import train_on_ray
+from tests.engine.ray_work import alone, counting, dies_once, joined_loss, slow_square, square, wrong
 
 
 def small(folder: str) -> None:
@@ -23,12 +24,11 @@ def small(folder: str) -> None:
     assert ray_map(square, range(5), workers=2) == [0, 1, 4, 9, 16]
     raises(ValueError, "no square of -1", lambda: ray_map(square, [1, -1, 2]))
     assert ray_map(square, []) == []
-    one, two = run_worker_group(joined_loss, 2)
+    one, two = train_on_ray(joined_loss, 2, folder=Path(folder))
     assert one == two
     assert abs(one - alone()) < 1e-12
-    said: list[tuple[int, str]] = []
-    assert run_worker_group(speaking, 2, on_message=lambda rank, words: said.append((rank, words))) == [0, 1]
-    assert sorted(said) == [(0, "first of 0"), (0, "last of 0"), (1, "first of 1"), (1, "last of 1")]
+    raises(RankFailedError, "has no idea", lambda: train_on_ray(wrong, 2, folder=Path(folder)))
+    assert not list(Path(folder).iterdir())  # nothing is left behind
     tournament(Path(folder))
 
 
@@ -51,12 +51,15 @@ def lost_workers(folder: str) -> None:
     calls = {n: len((Path(folder) / str(n)).read_text()) for n in range(6)}
     assert calls == {0: 1, 1: 2, 2: 1, 3: 2, 4: 1, 5: 2}  # only what was lost ran again
     begun = time.monotonic()
-    assert run_worker_group(counting, 2, folder, 6, 3) == [[3, 6], [3, 6]]  # went on from the third step
+    assert train_on_ray(counting, 2, folder, 6, 3, folder=Path(folder)) == [
+        [3, 6],
+        [3, 6],
+    ]  # went on from the third step
     print(f"a gang of two with one killed worker took {time.monotonic() - begun:.1f} s")
-    raises(ValueError, "has no idea", lambda: run_worker_group(wrong, 2))
     again = Path(folder) / "again"
     again.mkdir()
-    raises(WorkersLostError, "lost 1 times", lambda: run_worker_group(counting, 2, str(again), 6, 3, losses_allowed=0))
+    lose = lambda: train_on_ray(counting, 2, str(again), 6, 3, folder=again, losses_allowed=0)  # noqa: E731
+    raises(WorkersLostError, "lost 1 times", lose)
 
 
 def lost_node(folder: str) -> None:

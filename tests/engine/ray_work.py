@@ -60,13 +60,6 @@ def counting(communicator, folder: str, steps: int, deadly: int) -> list[int]:
     return [begun, steps]
 
 
-def speaking(communicator, tell) -> int:
-    tell(f"first of {communicator.rank}")
-    communicator.barrier()
-    tell(f"last of {communicator.rank}")
-    return communicator.rank
-
-
 def wrong(communicator) -> None:
     raise ValueError(f"worker {communicator.rank} has no idea")
 

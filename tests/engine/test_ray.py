@@ -67,21 +67,19 @@ def test_nothing_of_ray_is_imported_before_it_is_asked_for():
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from similis.engine import ray
-    from similis.engine import worker_group as gang
+    from similis.engine import ray, ray_train
 
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import without the package does
     with pytest.raises(MissingExtraError, match=r"\.\[cluster\]"):
         ray.map(abs, [1])
     with pytest.raises(MissingExtraError, match="ray is not installed"):
-        gang.run_worker_group(abs, 2)
+        ray_train.train_on_ray(abs, 2, folder=Path())
 
 
 def test_wrong_numbers_are_refused():
-    from similis.engine import ray
-    from similis.engine import worker_group as gang
+    from similis.engine import ray, ray_train
 
     with pytest.raises(UserError, match="workers=0"):
         ray.map(abs, [1], workers=0)
     with pytest.raises(UserError, match="workers=0"):
-        gang.run_worker_group(abs, 0)
+        ray_train.train_on_ray(abs, 0, folder=Path())

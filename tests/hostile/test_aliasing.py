@@ -8,7 +8,7 @@ import copy
 import pytest
 import torch
 
-from similis.engine.process_group import Place, member_of_group
+from similis.engine.process_group import join_group
 from similis.objective.context import distributed
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
@@ -153,8 +153,11 @@ def test_tuples_that_change_before_the_backward_pass_make_no_wrong_gradient(name
 def only_rank(tmp_path_factory):
     """The communicator of a real process group of one."""
     meeting = tmp_path_factory.mktemp("group") / "meeting"
-    with member_of_group(Place(0, 1, f"file://{meeting}", None, 60.0)) as communicator:
-        yield communicator
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANK", "0")
+        patch.setenv("WORLD_SIZE", "1")
+        with join_group("cpu", store=meeting, timeout=60.0) as communicator:
+            yield communicator
 
 
 @pytest.mark.parametrize("wrapper", [*WRAPPERS, "sharded"])

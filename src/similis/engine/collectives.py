@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from inspect import signature
 from typing import Any
 
 import torch
@@ -158,9 +159,10 @@ def replicate(network: nn.Module, communicator: Communicator | None) -> nn.Modul
     """
     if not isinstance(communicator, Collectives) or not any(p.requires_grad for p in network.parameters()):
         return network
-    return DistributedDataParallel(
-        network, process_group=communicator.group, broadcast_buffers=False, find_unused_parameters=True
-    )
+    # torch 2.13 renamed what keeps buffers apart and warns about the old name, which is all that torch 2.6 has
+    named = signature(DistributedDataParallel).parameters
+    apart: Any = {"forward_sync_buffers" if "forward_sync_buffers" in named else "broadcast_buffers": False}
+    return DistributedDataParallel(network, process_group=communicator.group, find_unused_parameters=True, **apart)
 
 
 def keep_gradients_apart(network: nn.Module) -> AbstractContextManager[None]:

@@ -70,7 +70,11 @@ def launch(
 
 @contextmanager
 def quiet_launcher() -> Iterator[None]:
-    """The launcher without its log of every signal and traceback: the error that is raised says what happened."""
+    """The launcher without its log of every signal and traceback: the error that is raised says what happened.
+
+    The ranks inherit a level of torch's own log: DistributedDataParallel would warn of unused parameters that are not.
+    """
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     loggers = [logging.getLogger(name) for name in ("torch.distributed.elastic", "torch.multiprocessing.spawn")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
