@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -42,6 +43,23 @@ def forms() -> Iterator[tuple[LossEntry, str]]:
     for entry in losses:
         for form in entry.forms:
             yield entry, form
+
+
+# One form for each structural shape: pairs, a graded relation, triplets, mined tuples, rows with positives (a memory),
+# classes as rows, classes as columns, several proxies of a class, ranks.
+SHAPES = {
+    ("multi_similarity", "default"), ("contrastive", "cosine"), ("triplet", "euclid2"), ("margin", "default"),
+    ("supcon", "default"), ("proxy_anchor", "default"), ("normface", "default"), ("soft_triple", "default"),
+    ("smooth_ap", "default"),
+}  # fmt: skip
+
+
+def shaped_forms() -> list[Any]:
+    """Every form as a parameter; a form that is not the one of its shape belongs to the long proofs."""
+    return [
+        pytest.param(e, f, id=f"{e.name}:{f}", marks=() if (e.name, f) in SHAPES else pytest.mark.slow)
+        for e, f in forms()
+    ]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from similis.values import DeviceBudget
 from tests.accelerator.equality import batch, make
 from tests.contracts.test_broken import copy_of
 from tests.objective.miners.test_every_miner import USERS
-from tests.proof import forms, registered
+from tests.proof import forms, registered, shaped_forms
 
 ROWS, CLASSES, DIM = 1024, 1250, 16
 QUARTERS = Tiling(ROWS // 2, ROWS // 2)
@@ -49,19 +49,19 @@ def test_one_matrix(device, count, entry, form):
     assert_within(counts_of(count, device, sized(entry, form)), budget.dense, budget.waits)
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), shaped_forms())
 def test_four_tiles(device, count, entry, form):
     budget = entry.budgets.get(form, DeviceBudget())
     assert_within(counts_of(count, device, sized(entry, form), tiling=QUARTERS), budget.tiled, budget.waits)
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), shaped_forms())
 def test_waits_do_not_grow_with_the_number_of_tiles(device, count, entry, form):
     counts = counts_of(count, device, sized(entry, form), tiling=Tiling(24, 24), rows=96)
     assert counts.waits <= entry.budgets.get(form, DeviceBudget()).waits, str(counts)
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), shaped_forms())
 def test_labels_of_the_host_are_never_waited_for(device, count, entry, form):
     """But for lists of rows that a form makes of them, which go back to the device."""
     counts = counts_of(count, device, sized(entry, form), host_labels=True)

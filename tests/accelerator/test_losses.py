@@ -7,9 +7,9 @@ import torch
 
 from similis.objective.context import Context, Tiling, dense, tiles, use_context
 from tests.accelerator.equality import assert_same, batch, make, step
-from tests.proof import forms
+from tests.proof import shaped_forms
 
-FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
+FORMS = shaped_forms()
 WAYS = {"dense": dense, "tiles": lambda: tiles(24, 40)}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from similis.registry import losses
 from tests.contracts.contracts import CONTRACTS, exemption
-from tests.proof import forms
+from tests.proof import SHAPES, forms
 
 
 def cases():
@@ -12,7 +12,9 @@ def cases():
         for contract in CONTRACTS.values():
             if (contract.once and form != next(iter(entry.forms))) or exemption(entry, form, contract.name):
                 continue
-            marks = [pytest.mark.slow] if contract.slow else [pytest.mark.quick] if contract.name == "oracle" else []
+            compiled = contract.name == "compile" and (entry.name, form) not in SHAPES  # seconds for each
+            slow = contract.slow or compiled
+            marks = [pytest.mark.slow] if slow else [pytest.mark.quick] if contract.name == "oracle" else []
             yield pytest.param(contract, entry, form, id=f"{entry.name}:{form}-{contract.name}", marks=marks)
 
 

@@ -63,13 +63,14 @@ def test_own_loss(tmp_path, monkeypatch):
     assert list(tmp_path.glob("comparisons/*/report.html"))
 
 
-@pytest.mark.parametrize("loss", ["proxy_anchor", "arcface"])
+@pytest.mark.parametrize("loss", ["proxy_anchor", pytest.param("arcface", marks=pytest.mark.slow)])
 def test_million_classes(loss, tmp_path):
     printed = run_example("million_classes", tmp_path, "--classes", "10000", "--batch", "32", "--loss", loss)
     assert printed.count("step") == 2
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_ray_tasks(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_worker_niceness", "0")  # 15 by default, which starves on a busy machine
     printed = run_example("ray_tasks", tmp_path, "--epochs", "1")
@@ -97,6 +98,7 @@ def vectors(tmp_path_factory):
 FOUND = "200 vectors, 100 of 100 queries find the ten nearest of an exact search"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "package"), [("store_lancedb", "lancedb"), ("store_qdrant", "qdrant_client")])
 def test_stores_without_a_server(name, package, vectors, tmp_path):
     if importlib.util.find_spec(package) is None:
@@ -113,6 +115,7 @@ with tempfile.TemporaryDirectory() as folder, pgserver.get_server(folder) as ser
 """
 
 
+@pytest.mark.slow
 def test_store_pgvector(vectors, tmp_path):
     if importlib.util.find_spec("pgserver") is None:
         pytest.skip("needs pgserver, which carries PostgreSQL with pgvector")

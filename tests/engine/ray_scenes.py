@@ -29,7 +29,6 @@ def small(folder: str) -> None:
     assert abs(one - alone()) < 1e-12
     raises(RankFailedError, "has no idea", lambda: train_on_ray(wrong, 2, folder=Path(folder)))
     assert not list(Path(folder).iterdir())  # nothing is left behind
-    tournament(Path(folder))
 
 
 def tournament(folder: Path) -> None:
@@ -47,6 +46,7 @@ def tournament(folder: Path) -> None:
 
 def lost_workers(folder: str) -> None:
     connect(cpus=2, store_bytes=100 * 2**20)
+    tournament(Path(folder) / "tournament")
     assert ray_map(dies_once, [(folder, n) for n in range(6)]) == [0, 1, 4, 9, 16, 25]
     calls = {n: len((Path(folder) / str(n)).read_text()) for n in range(6)}
     assert calls == {0: 1, 1: 2, 2: 1, 3: 2, 4: 1, 5: 2}  # only what was lost ran again

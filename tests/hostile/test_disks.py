@@ -82,6 +82,7 @@ def table(text: str) -> str:
     return text[text.index("proxy_anchor") : text.index("run folder")]
 
 
+@pytest.mark.slow
 def test_a_disk_that_grows_from_full_to_large_enough(disk, place, capsys):
     """Each time the run gets a little further; it ends with the bits of a run that had room from the beginning."""
     sentences, size = [], 32

@@ -187,7 +187,7 @@ def numbers(folder: Path, attacked: Path) -> dict[str, object]:
     return kept
 
 
-@pytest.mark.parametrize(("name", "attack"), cases([(name,) for name in FINISHED], every=8))
+@pytest.mark.parametrize(("name", "attack"), cases([(name,) for name in FINISHED], every=16))
 def test_a_finished_run_tells_the_same_numbers_or_what_to_do(name, attack, finished, other, place):
     sound, table, answers, _ = finished
     folder = copy_of(sound, place)
@@ -205,7 +205,7 @@ def test_a_finished_run_tells_the_same_numbers_or_what_to_do(name, attack, finis
 
 @pytest.mark.parametrize(
     ("moment", "name", "attack"),
-    cases([(moment, name) for moment, names in INTERRUPTED.items() for name in names], every=23),
+    cases([(moment, name) for moment, names in INTERRUPTED.items() for name in names], every=61),
 )
 def test_an_interrupted_run_ends_with_the_same_bits_or_says_what_to_do(
     moment, name, attack, killed, finished, other, place
@@ -233,8 +233,8 @@ def test_every_file_of_a_run_folder_is_attacked(finished, killed):
         assert files == {path for name in names for path in folder.glob(name)}
 
 
-@pytest.mark.parametrize("attack", [halve, blank_the_end])
-@pytest.mark.parametrize("moment", [("validation", 1), ("refit", 3)])
+@pytest.mark.parametrize("attack", [halve, pytest.param(blank_the_end, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moment", [("validation", 1), pytest.param(("refit", 3), marks=pytest.mark.slow)])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before_it(moment, attack, killed, finished, place, caplog, capsys):
     """Both runs were killed with the checkpoints of steps 1 and 2 in their folder."""
     folder = copy_of(killed(moment), place)

@@ -58,7 +58,11 @@ def killed(model, folder: Path, step: int, thumbnails=None) -> bool:
     return process.exitcode != 0
 
 
-def test_a_save_that_is_killed_at_any_step_leaves_the_old_model_or_the_new_one(models, tmp_path):
+STRIDES = [9, pytest.param(1, marks=pytest.mark.slow)]  # every step in the long proofs
+
+
+@pytest.mark.parametrize("stride", STRIDES)
+def test_a_save_that_is_killed_at_any_step_leaves_the_old_model_or_the_new_one(models, tmp_path, stride):
     new, old = models
     sound = old.save(tmp_path / "sound", thumbnails={"1": b"jpeg"}, onnx=b"onnx")
     (sound / "collection.sqlite").write_bytes(b"of a server")
@@ -74,17 +78,18 @@ def test_a_save_that_is_killed_at_any_step_leaves_the_old_model_or_the_new_one(m
         )
         assert (folder / "model.onnx").exists() == (len(found.gallery) == len(old.gallery))
         assert (folder / "collection.sqlite").read_bytes() == b"of a server"
-        if step % 4 == 0:  # the next save works, and leaves nothing of the killed one
+        if step % 3 == 0:  # the next save works, and leaves nothing of the killed one
             similis.load(new.save(folder), device="cpu")
             assert not [file.name for file in folder.iterdir() if file.name.startswith(".")]
         if not was_killed:
             break
-        step += 1
+        step += stride
     assert step > 10
     assert seen == {len(old.gallery), len(new.gallery)}
 
 
-def test_a_first_save_that_is_killed_leaves_nothing_or_a_model(models, tmp_path):
+@pytest.mark.parametrize("stride", STRIDES)
+def test_a_first_save_that_is_killed_leaves_nothing_or_a_model(models, tmp_path, stride):
     step, kinds = 0, set()
     while True:
         was_killed = killed(models[0], tmp_path / f"at-{step}", step)
@@ -94,7 +99,7 @@ def test_a_first_save_that_is_killed_leaves_nothing_or_a_model(models, tmp_path)
             kinds.add("nothing")
         if not was_killed:
             break
-        step += 1
+        step += stride
     assert kinds == {"nothing", 6}
 
 

@@ -14,7 +14,7 @@ from similis.registry import miners
 from similis.values import Triplets, UserError
 from tests.batches import random_batch
 from tests.contracts.contracts import assert_same, of, results
-from tests.proof import DIM, build, forms
+from tests.proof import DIM, build, forms, shaped_forms
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def every_warning():
 
 
 X, LABELS = random_batch(0, DIM)
-FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
+FORMS = shaped_forms()
 CONTEXTS = {"default": nullcontext, "tiles": lambda: tiles(4, 4)}  # by default a small batch is dense
 
 every_form = pytest.mark.parametrize(("entry", "form"), FORMS)

@@ -10,6 +10,14 @@ import pytest
 from tests.multiprocess.pool import Pool
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """More than two ranks are a tier of the long proofs."""
+    for item in items:
+        if {"three", "four"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def pools():
     kept = {number: Pool(number) for number in (2, 3, 4)}

@@ -9,8 +9,11 @@ from similis.objective.context import distributed
 from similis.registry import losses
 from tests.multiprocess.agreement import assert_equal, differences
 from tests.multiprocess.work import EVEN, UNEVEN, batch, network, objective, several, together
+from tests.proof import SHAPES
 
 NAMES = [entry.name for entry in losses]
+ONE_OF_EACH = {name for name, _ in SHAPES}
+SHAPED = [pytest.param(name, marks=() if name in ONE_OF_EACH else pytest.mark.slow) for name in NAMES]
 SINGLE = {"value": 1e-6, "gradient": 1e-5}
 
 
@@ -32,13 +35,13 @@ def test_distributed_data_parallel(two):
     assert_equal(two, [(case, UNEVEN[2]) for name in NAMES for case in cases(name, ddp=True)])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHAPED)
 def test_single_precision(two, name):
     work = [(case, counts) for case in cases(name, dtype=torch.float32) for counts in (EVEN[2], UNEVEN[2])]
     assert_equal(two, work, **SINGLE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHAPED)
 def test_tiles(two, name):
     assert_equal(two, [(case, UNEVEN[2]) for case in cases(name, tile=(3, 2))])
 

@@ -27,7 +27,6 @@ def test_as_undivided(two, name):
     assert_equal(two, [(case, (7, 5)) for case in cases(name)], steps=2, function=divided_several)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_CLASS)
 def test_on_three_and_four(three, four, name):
     assert_equal(three, [(case, (5, 1, 6)) for case in cases(name)], steps=2, function=divided_several)
@@ -68,7 +67,6 @@ def trained(communicator, name: str, steps: range, state: dict | None, counts: t
     return gather_shards(tensors, sharded_keys(made, optimiser, tensors))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_CLASS)
 def test_saved_on_four_resumed_on_one_two_and_three(name, four, three, two):
     kept = four.call(trained, name, range(4), None, (3, 3, 3, 3))[0]

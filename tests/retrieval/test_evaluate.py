@@ -88,7 +88,7 @@ def assert_neighbours(found, orders, labels, queries):
         assert len(set(index[:filled])) == filled
 
 
-@pytest.mark.parametrize("tile", [1, 1000, 2**24])
+@pytest.mark.parametrize("tile", [pytest.param(1, marks=pytest.mark.slow), 1000, 2**24])
 @pytest.mark.parametrize("name", SETS)
 def test_equals_plain_loops(name, tile):
     x, labels = SETS[name]
@@ -164,7 +164,7 @@ def numpy_oracle(scores, labels, ks, queries):
     return {name: np.array(column) for name, column in values.items()}
 
 
-@pytest.mark.parametrize("kind", ["ties", "distinct"])
+@pytest.mark.parametrize("kind", ["ties", pytest.param("distinct", marks=pytest.mark.slow)])
 def test_r_from_one_to_five_thousand(kind):
     sizes = [1, 1, 2, 3, 5, 9, 17, 40, 90, 200, 500, 5001]
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)) * 10**12, sizes))

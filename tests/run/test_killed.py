@@ -77,8 +77,8 @@ def kill_at_random(server, whole, root: Path, kills: int, seed: int) -> None:
     assert finish(server, place) == expected
 
 
-def test_three_kills_leave_no_trace(server, whole, tmp_path):
-    kill_at_random(server, whole, tmp_path, kills=3, seed=1)
+def test_two_kills_leave_no_trace(server, whole, tmp_path):
+    kill_at_random(server, whole, tmp_path, kills=2, seed=1)
 
 
 @pytest.mark.slow
@@ -87,7 +87,13 @@ def test_twenty_kills_leave_no_trace(server, whole, tmp_path):
     kill_at_random(server, whole, tmp_path, kills=20, seed=2)
 
 
-@pytest.mark.parametrize(("moment", "number"), [("step", 3), ("step", 1), ("validation", 1), ("validation", 4)])
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("step", 3),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("step", 1), ("validation", 1), ("validation", 4))),
+    ],
+)
 def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(server, whole, tmp_path, moment, number):
     process = started(server, tmp_path, moment, number)
     process.join()
@@ -108,7 +114,9 @@ def refitting(root: Path) -> bool:
     return any(root.glob("[!.]*/checkpoint-refit*"))
 
 
-@pytest.mark.parametrize("moment", [half_checkpoint, refitting, opened_test])
+@pytest.mark.parametrize(
+    "moment", [half_checkpoint, *(pytest.param(each, marks=pytest.mark.slow) for each in (refitting, opened_test))]
+)
 def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation(server, whole, tmp_path, moment):
     process = started(server, tmp_path)
     while process.is_alive() and not moment(tmp_path):

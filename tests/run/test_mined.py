@@ -69,12 +69,17 @@ def test_a_run_that_does_not_mine_has_no_such_cost(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores are the point here
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_workers_change_no_number(whole, workers, tmp_path):
     assert remains(ran(tmp_path, workers=workers, **MINED).folder) == remains(whole.folder)
 
 
-@pytest.mark.parametrize(("moment", "number"), [("step", 1), ("step", 6), ("step", 9), ("step", 11), ("validation", 2)])
+OTHERS = (("step", 1), ("step", 9), ("step", 11), ("validation", 2))
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"), [("step", 6), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHERS)]
+)
 def test_killed_in_mid_epoch_it_goes_on_with_the_table_it_had(whole, tmp_path, moment, number):
     """Step 6 is in an epoch that mines nothing: only the checkpoint has its table."""
     context = multiprocessing.get_context("forkserver")
@@ -220,11 +225,13 @@ def table_here(communicator, root: str) -> list[torch.Tensor]:
     return [*table, epoch_batches(stage.spec, stage.source, stage.rows, 0, table)]
 
 
+@pytest.mark.slow
 def test_every_process_has_the_table_of_the_first(tmp_path):
     first, second = launch(table_here, 2, str(tmp_path), threads=1)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_batches_of_one(tmp_path):
     """Until the second mining: where two images are all but equally far, rounding decides which one is listed."""
     changes = {**MINED, "model__freeze_batch_norm": True, "training__refit": False}

@@ -29,7 +29,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("kills", "workers"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "workers"), [(1, 1), (10, 2)])
 def test_killed_at_random_moments(tmp_path, kills, workers):
     long = {"repetitions": 16, "search": {"trials": 5, "epochs": 3, "startup": 1}}
     made = plan(**long) if kills > 1 else plan(search={"trials": 2, "epochs": 2, "strategy": "random"})

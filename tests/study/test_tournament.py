@@ -24,6 +24,7 @@ def done(tmp_path_factory):
     made = plan(
         contestants=["proxy_anchor", "contrastive", "triplet"],
         repetitions=3,
+        search={"trials": 2, "epochs": 2, "startup": 1},
         arenas=[{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}],
     )
     return made, run_tournament(made, folder)
@@ -239,7 +240,7 @@ def test_without_a_search_nothing_is_tried(tmp_path):
 WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float holds
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
     made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1, "strategy": "random"})
     with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-r0"):

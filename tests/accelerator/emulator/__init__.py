@@ -7,6 +7,7 @@ refuses (tensors of two devices, generators of another, use after a fork) and co
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import torch
 from torch.utils import cpp_extension
+
+from similis.training.file_lock import hold_lock
 
 NAME = "emulated"
 DEVICES = int(os.environ.get("EMULATED_DEVICES", "2"))
@@ -28,12 +31,23 @@ def why_not() -> str | None:
 
 
 def build() -> types.ModuleType:
-    """The extension, compiled at its first use into PyTorch's cache of extensions (TORCH_EXTENSIONS_DIR)."""
-    return cpp_extension.load(  # type: ignore[no-any-return]
-        "similis_emulated_device",
-        [str(Path(__file__).with_name(name)) for name in ("device.cpp", "operators.cpp", "fallback.cpp")],
-        extra_cflags=["-O1", "-std=c++20", "-w"],
-    )
+    """The extension, compiled at its first use into a folder of its own below PyTorch's (TORCH_EXTENSIONS_DIR).
+
+    PyTorch's own lock is a file, which a killed build leaves behind and every later one would wait for. Ours ends with
+    its process, and whoever holds it knows that such a file is nobody's.
+    """
+    sources = [Path(__file__).with_name(name) for name in ("device.cpp", "operators.cpp", "fallback.cpp", "ledger.h")]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + torch.__version__.encode()).hexdigest()
+    root = os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root()
+    folder = Path(root) / f"similis-{version[:12]}"
+    with hold_lock(folder / "building"):
+        (folder / "lock").unlink(missing_ok=True)
+        return cpp_extension.load(  # type: ignore[no-any-return]
+            "similis_emulated_device",
+            [str(path) for path in sources if path.suffix == ".cpp"],
+            extra_cflags=["-O1", "-std=c++20", "-w"],
+            build_directory=str(folder),
+        )
 
 
 def index_of(device: object = None) -> int:

@@ -11,9 +11,10 @@ from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_batch
 from tests.contracts.contracts import CONTRACTS, assert_same, exemption, of, relation_of, remembering, results
-from tests.proof import DIM, build, forms
+from tests.proof import DIM, build, forms, shaped_forms
 
 FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
+SHAPED = shaped_forms()
 SIZES = [(3, 4), (5, 2), (4, 100)]  # neither 11 samples nor 4 classes are multiples of these
 
 
@@ -44,7 +45,7 @@ def test_narrow_numbers(entry, form, dtype, tolerance):
     assert_same(got, want, f"{dtype}", tolerance)
 
 
-@pytest.mark.parametrize(("entry", "form"), [f for f in FORMS if f.values[0].memory])
+@pytest.mark.parametrize(("entry", "form"), [f for f in SHAPED if f.values[0].memory])
 def test_a_memory_in_which_images_of_the_batch_have_other_labels(entry, form):
     if exemption(entry, form, "memory"):
         pytest.skip("this form takes no memory")
@@ -78,7 +79,7 @@ def test_a_relation_with_grades_and_pairs_that_do_not_count(entry, form):
 KEPT = ("oracle", "degenerate", "half", "permutation", "renaming", "labels")
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), SHAPED)
 def test_contracts_hold_in_tiles(entry, form):
     for name in KEPT:
         if not exemption(entry, form, name):
