@@ -40,6 +40,11 @@ class DeviceGroup(dist.ProcessGroup):
     def reduce(self, tensors, options=None):
         return self.carry(tensors, [], lambda own, _: self.host.reduce(own, options or dist.ReduceOptions()))
 
+    def allgather(self, outs, rows, options=None):
+        """For DistributedDataParallel, which compares the shapes of its parameters."""
+        options = options or dist.AllgatherOptions()
+        return self.carry(outs[0], rows, lambda own, all_: self.host.allgather([own], all_, options))
+
     def _allgather_base(self, out, rows, options=None):
         options = options or dist.AllgatherOptions()
         return self.carry([out], [rows], lambda own, all_: self.host._allgather_base(own[0], all_[0], options))

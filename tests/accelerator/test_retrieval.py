@@ -24,7 +24,7 @@ def embedded(device, rows=150):
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-@pytest.mark.parametrize("tile", [1, 2**24])
+@pytest.mark.parametrize("tile", [pytest.param(1, marks=pytest.mark.slow), 2**24])
 def test_evaluate(device, similarity, tile):
     groups, asking = torch.arange(150) % 9 - 1, torch.arange(0, 150, 2)
     want, got = (

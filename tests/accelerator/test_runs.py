@@ -59,7 +59,12 @@ def assert_same_bits(here, there):
     assert [key for key in expected if not torch.equal(expected[key], found[key])] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
+def mostly_slow(ways, *kept):
+    """Ways of which only some are no long proofs."""
+    return [pytest.param(way, marks=() if way in kept else pytest.mark.slow) for way in ways]
+
+
+@pytest.mark.parametrize("way", mostly_slow(WAYS, "proxies", "memory"))
 def test_a_run_gives_the_bits_of_the_cpu(way, device, tmp_path):
     spec = small(**WAYS[way])
     here, there = (run(spec, Machine(root=tmp_path / name, device=name)) for name in ("cpu", str(device)))
@@ -90,7 +95,7 @@ def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):
     assert torch.equal(ours.parts, theirs.parts)
 
 
-@pytest.mark.parametrize("way", ["proxies", "memory", "mining", "average"])
+@pytest.mark.parametrize("way", mostly_slow(["proxies", "memory", "mining", "average"], "memory"))
 def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way, device, tmp_path):
     changes = WAYS[way] | {"training__checkpoint_steps": 2}
     words = (3, device.type, str(tmp_path / "killed"), changes)
@@ -106,9 +111,8 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way,
 
 @pytest.mark.parametrize(
     ("way", "more"),
-    [("proxies", {}), ("proxies", {"divide_classes": True}), ("pairs", {}),
-     ("memory", {}), ("mining", {})],
-    ids=["proxies", "divided proxies", "pairs", "memory", "mining"],
+    [pytest.param("proxies", {"divide_classes": True}, id="divided proxies"),
+     *(pytest.param(way, {}, id=way, marks=pytest.mark.slow) for way in ("proxies", "pairs", "memory", "mining"))],
 )  # fmt: skip
 def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):
     changes = WAYS[way] | {"model__freeze_batch_norm": True}
@@ -141,7 +145,7 @@ LOOPS = {way: WAYS[way] for way in ("proxies", "pairs", "average", "memory", "ne
 FILES = "training/tensors.py"  # a checkpoint reads every tensor
 
 
-@pytest.mark.parametrize("way", LOOPS)
+@pytest.mark.parametrize("way", mostly_slow(LOOPS, "proxies", "bf16"))
 def test_a_training_loop_waits_to_log_and_for_nothing_else(way, device, count, tmp_path):
     """Twenty epochs more; a memory looks at its rows once a step."""
     found = []

@@ -24,11 +24,12 @@ def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
     assert ended("plan", str(file)) == 0
     out = capsys.readouterr().out
     assert "R@1 of a repetition varies by" in " ".join(out.split())
-    assert "openings of the test split" in out
+    assert "which open the test split 4 times: at most about" in out
     assert "loss_multiplier, margin_cos, scale" in " ".join(out.split()) or "margin_cos" in out
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.slow
 def test_run_add_report_pack(file, tmp_path, capsys):
     folder = tmp_path / "out"
     assert ended("run", str(file), "--folder", str(folder)) == 0

@@ -171,6 +171,7 @@ def test_a_wrong_word_is_answered_in_one_sentence(words, answer, photos, capsys)
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_two_processes_speak_to_one_display(photos, tmp_path, capfd):
     words = ["train", photos, *SMALL, "--no-pictures", "--batch", "6", "--set", "model.freeze_batch_norm=true"]
     assert ended([*words, "--runs", "one"]) == 0
@@ -185,6 +186,7 @@ def test_two_processes_speak_to_one_display(photos, tmp_path, capfd):
     assert table[0] == table[1]
 
 
+@pytest.mark.slow
 def test_an_error_of_a_process_is_one_sentence_too(photos, capsys):
     words = ["train", photos, *SMALL[2:], "--backbone", "googlenet", "--weights", "none", "--batch", "6"]
     assert ended([*words, "--size", "64", "--ranks", "2", "--no-pictures"]) == 2
@@ -270,6 +272,7 @@ def test_values_are_yaml():
         parse_settings(("a=[1",))
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_how_to_go_on_and_goes_on(tmp_path):
     """A real Ctrl-C to a real process; the second call ends with what an undisturbed one would say."""
     # a job that a script started in the background ignores Ctrl-C, and so would its children

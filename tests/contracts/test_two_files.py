@@ -111,7 +111,7 @@ def test_a_loss_is_two_files(checkout):
     options = ["-k", name, "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-v"]
     said = run(checkout, "-m", "pytest", *asked, *options, path=path)
     passed = [line for line in said.splitlines() if "PASSED" in line and f"[{name}:default-" in line]
-    assert len(passed) == 17, said
+    assert len(passed) == 16, said  # all but compile, which is a long proof for forms that are not the one of a shape
     assert "test_the_oracle_sees_right_angles PASSED" in said
 
 

@@ -136,7 +136,7 @@ def failing(communicator, own):
     communicator.barrier()
 
 
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_error_of_one_rank_is_the_error_of_the_call(own):
     kind, words = (UserError, "^not with me$") if own else (RankFailedError, "KeyError: 'a bug'")
     with pytest.raises(kind, match=words):

@@ -149,6 +149,7 @@ def worker_of(driver: subprocess.Popen[bytes]) -> int:
 
 @pytest.mark.timeout(900)  # processes start slowly on a busy machine
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
+@pytest.mark.slow
 def test_a_killed_worker_and_a_killed_driver_leave_no_trace(tmp_path):
     out = tmp_path / "out"
     driver = started(out)

@@ -24,7 +24,7 @@ def done(tmp_path_factory):
     made = plan(
         contestants=["proxy_anchor", "contrastive", "triplet"],
         repetitions=3,
-        search={"trials": 2, "epochs": 2, "startup": 1},
+        search={"trials": 3, "epochs": 1, "startup": 1},
         arenas=[{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}],
     )
     return made, run_tournament(made, folder)
