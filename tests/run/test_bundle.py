@@ -15,7 +15,6 @@ from similis.retrieval.gallery import Contents, Entry
 from similis.run.bundle import SIDE, error_rates, make_thumbnail, read_rates, read_thumbnails
 from similis.run.bundle_files import CHECKSUMS, FILES, ONNX, THRESHOLD, TRAINED
 from similis.run.verification import Threshold
-from similis.training.tensors import save_model
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 
@@ -84,26 +83,6 @@ def test_the_hash_names_the_embedding_and_not_the_gallery(model, tmp_path):
         next(again.embedder.parameters())[0] += 1e-3
     del again.model_hash
     assert again.model_hash != own
-
-
-def test_a_model_of_version_1_still_loads(model, tmp_path):
-    """The four files as the first version wrote them, and the threshold beside them."""
-    model.add([picture(1), picture(2)], labels=["a", None], ids=["1", "2"])
-    new = model.save(tmp_path / "new")
-    old = tmp_path / "old"
-    old.mkdir()
-    about = json.loads((new / "model.json").read_text())
-    del about["precision"]
-    (old / "model.json").write_text(json.dumps(about | {"format": "similis-model-1"}))
-    (old / "gallery.json").write_bytes((new / "gallery.json").read_bytes())
-    (old / "gallery.safetensors").write_bytes((new / "gallery.safetensors").read_bytes())
-    save_model(old / "model.safetensors", model.embedder, {"contents": f"similis-model-1/{model.name}"})
-    (old / "notes.txt").write_text("mine")  # version 1 had no list of its files
-    again = similis.load(old, device="cpu")
-    assert again.search(picture(5), 2) == model.search(picture(5), 2)
-    assert again.model_hash == model.model_hash
-    assert read_thumbnails(old) == []
-    assert read_rates(old) == []
 
 
 def test_rates_are_those_of_counted_pairs():

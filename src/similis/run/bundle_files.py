@@ -27,8 +27,7 @@ from similis.training.files import damage_error, explain_write_errors, flush_fol
 from similis.training.folder import RunFolder
 from similis.values import DataError, UserError
 
-FORMATS = ("similis-model-1", "similis-model-2")
-FORMAT = FORMATS[-1]
+FORMAT = "similis-model-2"
 ABOUT, WEIGHTS, GALLERY, ENTRIES = "model.json", "model.safetensors", "gallery.safetensors", "gallery.json"
 THRESHOLD, RATES, THUMBNAILS = "threshold.json", "rates.json", "thumbnails.safetensors"
 CARD, ONNX, CHECKSUMS, TRAINED = "README.md", "model.onnx", "checksums.json", "trained-on.safetensors"
@@ -133,21 +132,16 @@ def version_of(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def check_files(path: Path) -> str:
-    """The format of a saved model, after all checks that need no tensor: names, kinds and sizes, checksums."""
+def check_files(path: Path) -> None:
+    """All checks of a saved model that need no tensor: format, names, kinds and sizes, checksums."""
     for file in sorted(path.iterdir()):
         if file.name in FILES:
             check_kind(file)
     about = read_json(path / ABOUT)
-    if about.get("format") not in FORMATS:
-        known = " and ".join(FORMATS)
-        raise damage_error(
-            path / ABOUT, f"its format is {about.get('format')!r}, and this version of Similis reads {known}"
-        )
-    if about["format"] == FORMAT:
-        check_names(path)
-        check_checksums(path)
-    return str(about["format"])
+    if about.get("format") != FORMAT:
+        raise damage_error(path / ABOUT, f"its format is {about.get('format')!r}, and this version reads {FORMAT}")
+    check_names(path)
+    check_checksums(path)
 
 
 def check_kind(file: Path) -> None:

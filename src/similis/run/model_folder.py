@@ -140,10 +140,10 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
 
     Everything is checked before it is used; see :mod:`similis.run.bundle_files`.
     """
-    version = check_files(path)
+    check_files(path)
     about = read_json(path / ABOUT)
     spec, look = check_network(path, about)
-    contents, normalise = f"{version}/{about['name']}", about["normalise"]
+    contents, normalise = f"{FORMAT}/{about['name']}", about["normalise"]
     try:
         with limit_parameters(path / WEIGHTS):
             embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)

@@ -6,7 +6,7 @@ import errno
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from similis.data.sources import is_url
 from similis.loss_file import MARK, split_place
 from similis.run.sharing import folder_for, is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, replace_values
+from similis.training.file_lock import hold_lock
 from similis.training.files import explain_write_errors
 from similis.training.folder import RunFolder
 from similis.values import Communicator
@@ -87,19 +88,10 @@ def sole_writer(folder: RunFolder, communicator: Communicator | None) -> Iterato
     After a lost node its process may live on for a moment, and must not write beside its successor. The lock is
     the kernel's, so it ends with the process that holds it, however that ends.
     """
-    if not is_first(communicator):
-        yield
-        return
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    with explain_write_errors(folder.path):
-        held = (folder.path / ".lock").open("a")
-    with held:
-        with explain_write_errors(folder.path):
-            fcntl.lockf(held, fcntl.LOCK_EX)  # unlike flock: children that load images do not inherit it
+    with ExitStack() as held:
+        if is_first(communicator):
+            with explain_write_errors(folder.path):
+                held.enter_context(hold_lock(folder.path / ".lock"))
         yield
 
 
