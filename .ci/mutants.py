@@ -117,6 +117,16 @@ def locate(text: str, mutant: Mutant) -> tuple[int, int] | None:
     return None
 
 
+def find(tree: Path, mutant: Mutant) -> tuple[Path, tuple[int, int]] | None:
+    """The file of a mutant and its place there; a function may have moved to another file of its package."""
+    package = Path(*Path(mutant.file).parts[:3])
+    for path in (tree / mutant.file, *sorted((tree / package).rglob("*.py") if (tree / package).is_dir() else ())):
+        place = locate(path.read_text(), mutant) if path.exists() else None
+        if place is not None:
+            return path, place
+    return None
+
+
 def edit(text: str, place: tuple[int, int], replacement: str) -> str:
     """A text with a replacement at a place of its bytes."""
     data = text.encode()
@@ -128,10 +138,13 @@ def probe(mutants: list[Mutant], tree: Path) -> None:
     (tree / "src/mutant_probe.py").write_text(PROBE)
     by_file = defaultdict(list)
     for number, mutant in enumerate(mutants):
-        place = locate((tree / mutant.file).read_text(), mutant)
-        by_file[mutant.file].append((place, number, mutant))
+        found = find(tree, mutant)
+        if found is None:
+            print(f"{number} is gone with its code")
+            continue
+        by_file[found[0]].append((found[1], number, mutant))
     for file, places in by_file.items():
-        text, reach = (tree / file).read_text(), None
+        text, reach = file.read_text(), None
         for place, number, mutant in sorted(places, reverse=True):
             if reach is not None and place[1] > reach:
                 print(f"{number} holds another one and is not probed")
@@ -139,7 +152,7 @@ def probe(mutants: list[Mutant], tree: Path) -> None:
             reach = place[0]
             text = edit(text, place, f"(mutant_probe.reached({number}), ({mutant.before}))[1]")
         first = "from __future__ import annotations\n"
-        (tree / file).write_text(text.replace(first, f"{first}import mutant_probe\n", 1))
+        file.write_text(text.replace(first, f"{first}import mutant_probe\n", 1))
 
 
 def kill(mutants: list[Mutant], tree: Path, reached: Path, times: Path, place: Path) -> None:
@@ -156,16 +169,14 @@ def kill(mutants: list[Mutant], tree: Path, reached: Path, times: Path, place: P
     for number, mutant in enumerate(mutants):
         if str(number) in known:
             continue
-        path, begun = tree / mutant.file, time.monotonic()
-        place_in = locate(path.read_text(), mutant) if path.exists() else None
-        if place_in is None:
+        found, begun = find(tree, mutant), time.monotonic()
+        if found is None:
             known[str(number)] = {"state": "gone with its code"}
         elif not tests[number]:
             known[str(number)] = {"state": "no test reaches it"}
         else:
-            known[str(number)] = attempt(
-                path, edit(path.read_text(), place_in, mutant.after), tree, sorted(tests[number], key=seconds.get)[:300]
-            )
+            text = edit(found[0].read_text(), found[1], mutant.after)
+            known[str(number)] = attempt(found[0], text, tree, sorted(tests[number], key=seconds.get)[:300])
         place.write_text(json.dumps(known, indent=1) + "\n")
         print(number, mutant.file, known[str(number)], f"{time.monotonic() - begun:.0f} s", flush=True)
 

@@ -137,7 +137,9 @@ def test_add_a_loss_runs_that_loss_only(copy):
 
 def test_add_results_of_an_equal_tournament(copy, tmp_path):
     arenas = [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
-    other = run_tournament(plan(contestants=["supcon"], arenas=arenas, repetitions=3), tmp_path / "other")
+    search = {"trials": 3, "epochs": 1, "startup": 1}
+    made = plan(contestants=["supcon"], arenas=arenas, repetitions=3, search=search)
+    other = run_tournament(made, tmp_path / "other")
     grown = add_contestants(copy.path, [str(other.path)])
     shutil.rmtree(copy.path / "runs")
     run_tournament(grown, copy.path)
