@@ -190,5 +190,10 @@ def test_what_a_function_without_a_file_computes_is_in_its_hash():
 def test_the_essence_of_a_source_is_what_is_executed():
     assert essence("x = 1  # one\n\n\ny = 2") == essence("x = 1\ny = (2)")
     assert essence("class A:\n    'only words'") == essence("class A:\n    pass")
+    assert essence("import a.b\nfrom c import d\nx = d(1)") == essence("from e.f import d\nx = d(1)")
+    assert essence("from a import b as f") != essence("from a import c as f"), "nothing else says what f is"
+    assert essence("if TYPE_CHECKING:\n    import a\nx = 1") == essence("x = 1")
+    assert essence("@register(paper='A')\ndef f(x): ...") == essence("@register(paper='B')\ndef f(x): ...")
+    assert essence("@register(scale=1)\ndef f(x): ...") != essence("@register(scale=2)\ndef f(x): ...")
     assert essence("x = 'a text'") != essence("x = 'another'")
     assert essence("this is no Python") == "this is no Python"

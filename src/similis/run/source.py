@@ -18,14 +18,15 @@ from typing import Any
 from similis.registry import Registry
 
 INSTALLED = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NOT_COMPUTED = {"paper", "cost"}  # what a registration says to readers
 
 
 def source_hash(registry: Registry[Any], name: str) -> str:
     """Hash of the file that a registered function is in, and of the files of its author that this one imports.
 
-    Comments, docstrings and layout change nothing, and neither does another function's file. What a file imports
-    from Similis itself is covered by ``NUMERICS``, installed packages by the record of their versions.
+    Comments, docstrings, annotations, layout and the place of a file change nothing, and neither does another
+    function's file. What a file imports from Similis itself is covered by ``NUMERICS``, installed packages by the
+    record of their versions.
 
     Args:
         registry: losses, miners, samplers, backbones or regularisers.
@@ -34,10 +35,10 @@ def source_hash(registry: Registry[Any], name: str) -> str:
     entry = registry.get(name)
     module = entry.function.__module__
     text = entry.source or compiled_text(entry.function)
-    texts = {module: text, **imported_texts(module, text, registry.package)}
+    beside = imported_texts(module, text, registry.package).values()
     digest = hashlib.sha256(entry.name.encode())
-    for each in sorted(texts):
-        digest.update(f"\0{each}\0{essence(texts[each])}".encode())
+    for part in (essence(text), *sorted(map(essence, beside))):
+        digest.update(f"\0{part}".encode())
     return digest.hexdigest()[:16]
 
 
@@ -54,22 +55,52 @@ def code_text(code: CodeType) -> str:
     return f"{code.co_code.hex()} {code.co_names} {inner}"
 
 
+class Essence(ast.NodeTransformer):
+    """Drop what computes nothing. Of imports only new names stay: what they name is hashed or versioned elsewhere."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Drop a docstring and an annotation; a body is never left empty."""
+        super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.Call):
+            node.keywords = [each for each in node.keywords if each.arg not in NOT_COMPUTED]
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            written = [
+                each for each in body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+            ]
+            node.body = written or [ast.Pass()]  # type: ignore[attr-defined]
+        return node
+
+    def visit_import(self, node: ast.Import | ast.ImportFrom) -> ast.AST | None:
+        """Only ``f as g``, without the module: the name ``f`` is in no other line."""
+        renamed = [each for each in node.names if each.asname not in (None, each.name)]
+        return (
+            ast.Import([ast.alias(each.name.rpartition(".")[2], each.asname) for each in renamed]) if renamed else None
+        )
+
+    visit_Import = visit_ImportFrom = visit_import  # noqa: N815 - the names that NodeTransformer looks for
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        """Imports for type checkers go with their condition."""
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+
 @cache
 def essence(text: str) -> str:
-    r"""Source without comments, docstrings and layout; what is not Python stays as it is.
+    r"""Source without imports, comments, docstrings, annotations and layout; what is not Python stays as it is.
 
     Example:
-        >>> essence("def f(x):\n    'Add.'\n    return (x   + 1)  # one more")
+        >>> essence("import torch\ndef f(x: int):\n    'Add.'\n    return (x   + 1)  # one more")
         'def f(x):\n    return x + 1'
     """
     try:
-        tree = ast.parse(dedent(text))
+        return ast.unparse(Essence().visit(ast.parse(dedent(text))))
     except (SyntaxError, ValueError):
         return text
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
 
 
 def imported_texts(module: str, text: str, package: str) -> dict[str, str]:
