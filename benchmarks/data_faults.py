@@ -28,12 +28,12 @@ from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.copies import make_copy, open_image
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
+from similis.model.faults import DOUBT, STRANGE, copy_cuts, pair_overlap
+from similis.model.load import pretrained
+from similis.model.model import Model
 from similis.retrieval.duplicates import close_pairs
 from similis.retrieval.similarity import to_comparable
 from similis.retrieval.suspects import TEMPERATURE, VOTERS, label_votes, nearest_samples, strangeness
-from similis.run.faults import DOUBT, STRANGE, copy_cuts, pair_overlap
-from similis.run.load import pretrained
-from similis.run.model import Model
 from similis.values import Neighbors
 
 DATA = ("cub200_2011", "cars196", "grocery")

@@ -101,7 +101,7 @@ def compiled_rows(device: torch.device, size: int) -> dict[str, dict[str, float]
 
 def network_rows(device: torch.device, batch: int, size: int) -> dict[str, dict[str, float | int | None]]:
     """A training step with an ImageNet network, and embedding, in images a second."""
-    from similis.model.embedder import build_embedder
+    from similis.networks.embedder import build_embedder
     from similis.training.loop import Task, train_step
     from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 

@@ -25,11 +25,11 @@ from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.open_data import open_data
 from similis.engine.executor import Executor
-from similis.model.embedder import Embedder, build_embedder
+from similis.model.bulk_embedding import embed_data, worker_threads
+from similis.model.embedding_job import open_encoder
+from similis.model.load import ModelChoice
+from similis.networks.embedder import Embedder, build_embedder
 from similis.retrieval.embed import embed
-from similis.run.bulk_embedding import embed_data, worker_threads
-from similis.run.embedding_job import open_encoder
-from similis.run.load import ModelChoice
 from similis.values import Batch
 
 BATCHES, SIZE_OF_BATCH = 4, 64

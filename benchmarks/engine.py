@@ -30,7 +30,7 @@ from similis.engine.process_group import join_group
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
 from similis.engine.ray_train import train_on_ray
-from similis.model.embedder import build_embedder
+from similis.networks.embedder import build_embedder
 from similis.training.loop import Progress, StepReport, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator

@@ -17,15 +17,15 @@ from typing import Any
 
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
+from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
-from similis.run.finished import trained_model
+from similis.run.fit import best_share
 from similis.run.machine import Machine
 from similis.run.parts import build_loader, build_model, open_source
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.run.stage import best_share
 from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, pixels_of, untouched_networks
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side

@@ -15,7 +15,7 @@ import torch
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.open_data import open_data
-from similis.model.embedder import build_embedder
+from similis.networks.embedder import build_embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import evaluate
 from similis.run.machine import Machine

@@ -17,7 +17,7 @@ from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments
 from similis.data.open_data import open_data
-from similis.run.encoding import Encoder
+from similis.model.encoding import Encoder
 from similis.run.machine import Machine
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec

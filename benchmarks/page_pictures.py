@@ -18,7 +18,7 @@ from PIL import Image
 import similis
 from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
-from similis.run.bundle import make_thumbnail
+from similis.model.bundle import make_thumbnail
 from tests.serving.browser import PHONE, browsing, free_port, start_server, stop_server, visiting
 from tests.serving.drawn_photos import save_collection
 

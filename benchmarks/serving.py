@@ -36,9 +36,9 @@ from PIL import Image
 
 from benchmarks.load_generator import pack
 from benchmarks.rounds import median, print_table, write_json
-from similis.run.load import load
+from similis.model.load import load
+from similis.model.model import Model
 from similis.run.machine import Machine
-from similis.run.model import Model
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec
 from similis.serving.collection import Collection, Query

@@ -20,7 +20,7 @@ from torch import nn
 
 import similis
 from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
-from similis.model.embedder import build_embedder
+from similis.networks.embedder import build_embedder
 from similis.training.allocator import keep_freed_memory
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from benchmarks.fine_tuning import known_rows, print_gains
 from benchmarks.rounds import arguments, write_json
+from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of
-from similis.run.finished import trained_model
 from similis.run.machine import Machine
 from similis.run.parts import build_loader, open_source
 from similis.run.result import RunResult

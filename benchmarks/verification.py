@@ -21,12 +21,12 @@ from benchmarks.rounds import print_table, write_json
 from similis.data.open_data import open_data
 from similis.figures.canvas import save_figure
 from similis.figures.verification_plot import draw_verification
-from similis.model.embedder import build_embedder
+from similis.model.verification import curves_of
+from similis.networks.embedder import build_embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.verification import rates_at, verify
 from similis.run.machine import Machine
 from similis.run.parts import images_for
-from similis.run.verification import curves_of
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded
 

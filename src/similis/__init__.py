@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from similis import formula, losses
     from similis.data.open_data import open_data
     from similis.engine.collectives import Collectives
+    from similis.model.index_folder import load_index, save_index
+    from similis.model.load import load, pretrained
+    from similis.model.model import Model
     from similis.objective.context import distributed
     from similis.objective.loss import Loss, list_losses, loss
     from similis.objective.mining import miner
@@ -18,9 +21,6 @@ if TYPE_CHECKING:
     from similis.retrieval.index import build_index
     from similis.retrieval.search import search
     from similis.retrieval.verification import verify
-    from similis.run.index_folder import load_index, save_index
-    from similis.run.load import load, pretrained
-    from similis.run.model import Model
     from similis.run.run import train
     from similis.run.spec import RunSpec, read_spec
     from similis.study.tournament import run_tournament as tournament
@@ -33,7 +33,7 @@ _PUBLIC = {
     "Collectives": ("similis.engine.collectives", "Collectives"),
     "DataError": ("similis.values", "DataError"),
     "Loss": ("similis.objective.loss", "Loss"),
-    "Model": ("similis.run.model", "Model"),
+    "Model": ("similis.model.model", "Model"),
     "MissingExtraError": ("similis.values", "MissingExtraError"),
     "RunSpec": ("similis.run.spec", "RunSpec"),
     "SimilisError": ("similis.values", "SimilisError"),
@@ -43,14 +43,14 @@ _PUBLIC = {
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
     "list_losses": ("similis.objective.loss", "list_losses"),
-    "load": ("similis.run.load", "load"),
-    "load_index": ("similis.run.index_folder", "load_index"),
+    "load": ("similis.model.load", "load"),
+    "load_index": ("similis.model.index_folder", "load_index"),
     "loss": ("similis.objective.loss", "loss"),
     "miner": ("similis.objective.mining", "miner"),
     "open_data": ("similis.data.open_data", "open_data"),
-    "pretrained": ("similis.run.load", "pretrained"),
+    "pretrained": ("similis.model.load", "pretrained"),
     "read_spec": ("similis.run.spec", "read_spec"),
-    "save_index": ("similis.run.index_folder", "save_index"),
+    "save_index": ("similis.model.index_folder", "save_index"),
     "search": ("similis.retrieval.search", "search"),
     "shard": ("similis.objective.sharding", "shard"),
     "tournament": ("similis.study.tournament", "run_tournament"),

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from similis.engine.device import total_memory
+from similis.model.finished import finished
+from similis.model.load import load
 from similis.run.cost import measure_step
 from similis.run.defaults import fit_defaults
-from similis.run.finished import finished
-from similis.run.load import load
 from similis.run.machine import Machine
 from similis.run.parts import open_source
 from similis.run.recorder import LOG_STEPS

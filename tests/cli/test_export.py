@@ -10,10 +10,10 @@ import torch
 import similis
 from similis.data.open_data import open_data
 from similis.model import onnx_export
+from similis.model.bundle import read_rates, read_thumbnails
 from similis.model.onnx_export import export_onnx
 from similis.retrieval.evaluate import evaluate
 from similis.retrieval.intervals import mean_interval
-from similis.run.bundle import read_rates, read_thumbnails
 from similis.values import DataError
 from tests.cli.test_main import ended
 from tests.data.pictures import photos, picture, write

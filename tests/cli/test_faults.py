@@ -15,7 +15,7 @@ from similis.data.copies import make_copy
 from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
-from similis.run.load import pretrained
+from similis.model.load import pretrained
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
 

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 
 import similis
 from similis.cli.index import parse_bytes
+from similis.model.vector_file import read_vector_file
 from similis.retrieval.gallery import Entry
-from similis.run.vector_file import read_vector_file
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
 

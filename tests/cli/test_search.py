@@ -7,8 +7,8 @@ import torch
 from PIL import Image
 
 from similis.data.open_data import open_data
-from similis.run.finished import finished
-from similis.run.load import load
+from similis.model.finished import finished
+from similis.model.load import load
 from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from similis.model.verification import linked, read_threshold
 from similis.retrieval.verification import verify
-from similis.run.verification import linked, read_threshold
 from similis.training.folder import RunFolder
 from similis.values import DataError, Embedded
 from tests.cli.test_main import ended

@@ -168,8 +168,8 @@ def killed_embedding(folder: str, images: str, kills: str) -> None:
     import torch
 
     from similis.data.open_data import open_data
-    from similis.run.bulk_embedding import embed_data
-    from similis.run.load import ModelChoice
+    from similis.model.bulk_embedding import embed_data
+    from similis.model.load import ModelChoice
     from tests.engine.kills import Town, kill_between_parts
 
     root, model = Path(folder), ModelChoice("small_conv", weights=None, size=32, device="cpu")

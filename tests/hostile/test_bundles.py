@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import similis
-from similis.run.bundle import read_rates, read_thumbnails
-from similis.run.bundle_files import ENTRIES, FILES, GALLERY, MOST_JSON, WEIGHTS, write_checksums
-from similis.run.model_folder import entries_hash
+from similis.model.bundle import read_rates, read_thumbnails
+from similis.model.bundle_files import ENTRIES, FILES, GALLERY, MOST_JSON, WEIGHTS, write_checksums
+from similis.model.model_folder import entries_hash
+from similis.model.verification import Threshold
 from similis.run.trained_on import TrainedOn
-from similis.run.verification import Threshold
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError
 from tests.data.pictures import picture

@@ -9,10 +9,10 @@ from PIL import Image
 from torch.nn import functional
 
 import similis
+from similis.model.verification import Threshold
 from similis.objective.wrappers.combined import Combined
 from similis.objective.wrappers.memory import WithMemory
 from similis.objective.wrappers.nested import Nested
-from similis.run.verification import Threshold
 from similis.values import SimilisError, UserError
 from tests.data.pictures import picture
 from tests.hostile.refusals import check_sentence

@@ -8,7 +8,7 @@ from PIL import Image, features
 
 import similis
 from similis.data.images import prepare, upright
-from similis.run.bundle import make_thumbnail
+from similis.model.bundle import make_thumbnail
 from similis.serving.limits import Limits
 from similis.serving.uploads import read_upload
 from tests.data.pictures import write

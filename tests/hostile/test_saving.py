@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import similis
-from similis.run.bundle_files import ABOUT, WEIGHTS, WHOLE
+from similis.model.bundle_files import ABOUT, WEIGHTS, WHOLE
 from similis.values import DataError
 from tests.data.pictures import picture
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import similis
-from similis.run.bundle_files import WEIGHTS, write_checksums
+from similis.model.bundle_files import WEIGHTS, write_checksums
 from similis.run.cost import Measured
 from similis.run.machine import Machine
 from similis.study.plan import cost

@@ -7,8 +7,8 @@ import pytest
 
 import similis
 from similis.cli import main
-from similis.run.bundle import error_rates, read_rates
-from similis.run.model_card import count_parts
+from similis.model.bundle import error_rates, read_rates
+from similis.model.model_card import count_parts
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import call
 from tests.run.small import ran

@@ -6,8 +6,8 @@ import torch
 
 import similis
 from similis.cli import main
-from similis.run.bulk_embedding import embed_data
-from similis.run.load import ModelChoice
+from similis.model.bulk_embedding import embed_data
+from similis.model.load import ModelChoice
 from similis.values import UserError
 from tests.data.pictures import picture, write
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from benchmarks.retrieval_cost import index_bytes
+from similis.model.index_folder import load_index, save_index
 from similis.retrieval.faiss_index import KINDS, LADDER
 from similis.retrieval.index import build_index
 from similis.retrieval.index_choice import Measured, Target, choose_index, nearest, recall_of
 from similis.retrieval.search import search
-from similis.run.index_folder import load_index, save_index
 from similis.values import DataError, MissingExtraError, UserError
 
 ROWS, DIM, CLASSES = 2000, 32, 100
@@ -104,7 +104,7 @@ def test_an_index_is_bound_to_its_model(tmp_path):
 def test_saving_replaces_in_one_step_and_damage_is_found(tmp_path, monkeypatch):
     folder = save_index(build_index(torch.eye(3)), tmp_path / "kept")
     with monkeypatch.context() as broken:
-        broken.setattr("similis.run.index_folder.About.digest", lambda *_: 1 / 0)
+        broken.setattr("similis.model.index_folder.About.digest", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             save_index(build_index(torch.eye(4)), folder)
     assert load_index(folder).dim == 3  # the old one, although files of the new one are there

@@ -9,7 +9,7 @@ import torch
 
 from similis.data.catalogue import known
 from similis.data.sampling import samplers
-from similis.model.backbone import backbones
+from similis.networks.backbone import backbones
 from similis.registry import losses, miners
 from similis.run.machine import Machine, Silence
 from similis.run.result import RunResult

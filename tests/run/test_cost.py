@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.model.embedder import build_embedder
+from similis.networks.embedder import build_embedder
 from similis.run.cost import activation_bytes, measure_step
 from similis.run.machine import Machine
 from similis.run.parts import open_source

@@ -5,11 +5,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from similis.run.finished import finished, trained_model
+from similis.model.finished import finished, trained_model
+from similis.run.fit import choose_share, run_stage
 from similis.run.machine import Machine
 from similis.run.parts import build_model
 from similis.run.run import run
-from similis.run.stage import batches_of, build_task, choose_share, run_stage
+from similis.run.task import batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
 from similis.values import UserError

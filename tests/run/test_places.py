@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from similis.data.open_data import open_data
-from similis.run.finished import finished
+from similis.model.finished import finished
 from similis.run.machine import Silence
 from similis.run.places import claim_run, find_run, with_whole_paths
 from similis.values import DataError, UserError

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from similis.model.text import save_similarity, similarity_of_names
+from similis.networks.text import save_similarity, similarity_of_names
 from similis.retrieval.evaluate import evaluate
 from similis.run.address import NUMERICS
 from similis.run.machine import Machine
@@ -15,7 +15,7 @@ from similis.training.folder import RunFolder
 from similis.training.optimisers import Schedule
 from similis.training.tensors import read_tensors
 from similis.values import Embedded, UserError
-from tests.model.letters import by_letters
+from tests.networks.letters import by_letters
 from tests.run.small import ran, remains, small
 
 

@@ -10,9 +10,10 @@ from safetensors.torch import load_file
 from similis.registry import losses
 from similis.run.machine import Machine, Silence
 from similis.run.parts import base_loss, build_objective, open_source
-from similis.run.recorder import LOG_STEPS, Keeper
+from similis.run.recorder import LOG_STEPS, Recorder
 from similis.run.run import prepare_parts
-from similis.run.stage import Stage, batches_of, build_task
+from similis.run.stage import Stage
+from similis.run.task import batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport
 from similis.values import DivergedError
@@ -83,11 +84,11 @@ def test_only_training_rows_are_ever_seen(tmp_path):
 def test_patience_counts_epochs_since_the_best(history, patience, over, tmp_path):
     stage = stage_of(tmp_path, training__epochs=9, training__patience=patience)
     best = history.index(max(history)) + 1 if history else 0
-    keeper = Keeper(
+    recorder = Recorder(
         stage, build_task(stage), {"history": history, "best": max(history, default=None), "best_epoch": best}
     )
-    assert keeper.over(Progress(epoch=len(history))) is over
-    assert keeper.over(Progress(epoch=9))
+    assert recorder.over(Progress(epoch=len(history))) is over
+    assert recorder.over(Progress(epoch=9))
 
 
 def test_wrappers_hold_the_loss_they_were_given():
@@ -132,11 +133,11 @@ def test_a_loss_that_is_no_number_stops_the_training_before_a_checkpoint_keeps_i
 
 def test_fp16_may_lose_steps_in_which_its_scaler_skips_the_weights(tmp_path):
     stage = stage_of(tmp_path, training__precision="fp16", training__checkpoint_steps=100)
-    keeper = Keeper(stage, build_task(stage), {})
+    recorder = Recorder(stage, build_task(stage), {})
     for number, value in enumerate([*[math.inf] * (LOG_STEPS - 1), 1.0, *[math.nan] * (LOG_STEPS - 1)], 1):
-        keeper.on_step(StepReport(Progress(step=number), torch.tensor(value), 12, 0.1))
+        recorder.on_step(StepReport(Progress(step=number), torch.tensor(value), 12, 0.1))
     with pytest.raises(DivergedError, match="step 99"):
-        keeper.on_step(StepReport(Progress(step=99), torch.tensor(math.nan), 12, 0.1))
+        recorder.on_step(StepReport(Progress(step=99), torch.tensor(math.nan), 12, 0.1))
 
 
 def is_compiled(module) -> bool:

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from similis.data.open_data import open_data
+from similis.model.evaluation import evaluate_model, evaluated_rows
+from similis.model.finished import finished
+from similis.model.load import pretrained
 from similis.retrieval.intervals import mean_interval
-from similis.run.evaluation import evaluate_model, evaluated_rows
-from similis.run.finished import finished
-from similis.run.load import pretrained
 from similis.run.untouched import best_before, training_verdict
 from similis.values import UserError
 from tests.cli.test_main import ended

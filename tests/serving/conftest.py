@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from similis.run.bundle import make_thumbnail
-from similis.run.load import load, pretrained
+from similis.model.bundle import make_thumbnail
+from similis.model.load import load, pretrained
 from tests.serving.browser import KEY, browsing, visiting
 from tests.serving.drawn_photos import save_collection
 from tests.serving.running import PHOTOS, Server

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import similis
-from similis.run.bundle import make_thumbnail
-from similis.run.verification import Threshold
+from similis.model.bundle import make_thumbnail
+from similis.model.verification import Threshold
 
 KINDS = {  # colours of the left, the middle and the right
     "oat milk": ((30, 60, 200), (235, 240, 250), (30, 60, 200)),

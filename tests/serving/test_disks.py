@@ -75,7 +75,7 @@ def test_read_only_by_choice(folder):
 
 
 def test_a_collection_of_another_model_is_refused(folder, tmp_path, capsys):
-    from similis.run.load import pretrained
+    from similis.model.load import pretrained
 
     with Server(folder):
         pass

@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 
+from similis.model.model import Model
 from similis.run.machine import Machine
-from similis.run.model import Model
 from similis.run.parts import build_network
 from similis.run.spec import ModelSpec
 from tests.serving.browser import CHROMIUM, serving, visiting

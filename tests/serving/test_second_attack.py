@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import similis
-from similis.run.bundle import make_thumbnail
+from similis.model.bundle import make_thumbnail
 from similis.serving.collection import Collection
 from similis.serving.forms import check_name
 from similis.serving.limits import Limits, Refusal

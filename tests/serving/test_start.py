@@ -9,7 +9,7 @@ import sys
 import pytest
 import requests
 
-from similis.run.load import load
+from similis.model.load import load
 from similis.serving.collection import Collection
 from similis.serving.limits import Limits
 from similis.serving.metrics import Metrics

@@ -1,7 +1,6 @@
 """The command line: a table of verbs, each a keyword-only function in its own small file.
 
 Comes in: words of a shell. Goes out: tables on the screen, or with ``--json`` what the verb returns; an exit code.
-May import: every room, but only inside a verb's function, when it is called.
 To add a verb: write ``mine.py`` here with a function that returns its result, and one line in ``VERBS``.
 """
 

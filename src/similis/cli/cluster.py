@@ -27,8 +27,8 @@ def cluster(
 ) -> Result:
     """Cluster photos by how alike they are; no labels and no number of clusters are needed."""
     from similis.cli.screen import console
-    from similis.run.clusters import cluster_folder, copy_clusters
-    from similis.run.load import ModelChoice
+    from similis.model.clusters import cluster_folder, copy_clusters
+    from similis.model.load import ModelChoice
 
     opened = ModelChoice(model, weights, size, device).open()
     found = cluster_folder(opened, folder, out, resolution, pictures=pictures)

@@ -12,7 +12,7 @@ from similis.cli.options import Device, Size, Weights
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
-    from similis.run.model import Model
+    from similis.model.model import Model
 
 Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, URL, or a known name.")]
 Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
@@ -103,7 +103,7 @@ def check(
     listed = [{"severity": f.severity, "kind": f.kind, "message": f.message, "remedy": f.remedy} for f in findings]
     result = {**contents(manifest), "errors": errors, "warnings": len(findings) - errors, "findings": listed}
     if model is not None and not any(finding.kind == "unreadable" for finding in findings):
-        from similis.run.load import ModelChoice
+        from similis.model.load import ModelChoice
 
         console().print(f"embedding {len(manifest)} images with {model}", markup=False)
         opened = ModelChoice(model, weights, size, device).open()
@@ -114,7 +114,7 @@ def check(
 def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pictures: bool) -> dict[str, Any]:
     """What the embeddings of a model find: counts on the screen, a list and contact sheets in a folder."""
     from similis.cli.screen import console, show_table
-    from similis.run.fault_report import FILE, count_kinds, write_faults
+    from similis.model.fault_report import FILE, count_kinds, write_faults
 
     faults = model.find_faults(manifest)
     files = write_faults(faults, out, manifest, pictures=pictures)
@@ -140,7 +140,7 @@ def words(
 
     from similis.cli.screen import console
     from similis.data.open_data import open_data
-    from similis.model.text import save_similarity, sentence_encoder, similarity_of_names
+    from similis.networks.text import save_similarity, sentence_encoder, similarity_of_names
     from similis.values import UserError
 
     if Path(out).suffix != ".safetensors":

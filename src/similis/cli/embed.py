@@ -43,8 +43,8 @@ def embed(
     from similis.data.open_data import open_data
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
-    from similis.run.bulk_embedding import embed_data
-    from similis.run.load import ModelChoice
+    from similis.model.bulk_embedding import embed_data
+    from similis.model.load import ModelChoice
 
     choice = ModelChoice(str(Path(model).absolute()) if Path(model).is_dir() else model, weights, size, device)
     opened = open_data(source, root=root, allow_counts=allow_counts)

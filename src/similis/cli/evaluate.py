@@ -11,7 +11,7 @@ from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, KeepTrained, Root, Weights
 
 if TYPE_CHECKING:
-    from similis.run.model import Model
+    from similis.model.model import Model
 
 
 def evaluate(
@@ -35,8 +35,8 @@ def evaluate(
     """Measure models on the same images: an untouched network by its name, or what you have trained."""
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
-    from similis.run.evaluation import evaluate_model, evaluated_rows
-    from similis.run.load import ModelChoice
+    from similis.model.evaluation import evaluate_model, evaluated_rows
+    from similis.model.load import ModelChoice
 
     opened = open_data(data, root=root, allow_counts=allow_counts)
     sizes: list[int | None] = [*size] if size else [None]

@@ -28,7 +28,7 @@ def export(
 ) -> Result:
     """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
     from similis.cli.screen import console
-    from similis.run.export import export_bundle
+    from similis.model.export import export_bundle
     from similis.run.machine import Machine
 
     machine = Machine(device=device, workers=workers, data_root=root)

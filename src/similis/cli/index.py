@@ -29,9 +29,9 @@ def index(
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
     from similis.cli.screen import console, show_table
+    from similis.model.index_folder import save_index
+    from similis.model.vector_file import read_vector_file
     from similis.retrieval.index_choice import Target, choose_index
-    from similis.run.index_folder import save_index
-    from similis.run.vector_file import read_vector_file
 
     target = Target(recall, parse_bytes(memory) if memory else None)
     read = read_vector_file(vectors)
@@ -45,7 +45,7 @@ def index(
     show_table(title, heads, [kind_row(one, target, count) for one in found.table])
     if figure is not None:
         from similis.figures.recall_plots import draw_index_kinds
-        from similis.run.pictures import write_picture
+        from similis.model.pictures import write_picture
 
         write_picture(
             draw_index_kinds([(one.kind, one.bytes, one.recall) for one in found.table], recall, title), figure

@@ -27,10 +27,10 @@ def search(
     from similis.data.images import prepare
     from similis.data.items import open_item
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
-    from similis.run.export import open_gallery
-    from similis.run.load import load
+    from similis.model.export import open_gallery
+    from similis.model.load import load
+    from similis.model.pictures import SIDE, thumbnail, write_picture
     from similis.run.machine import Machine
-    from similis.run.pictures import SIDE, thumbnail, write_picture
 
     encoded = open_item(query)  # before the network is loaded: a wrong path is told at once
     data = open_gallery(run, gallery, Machine(data_root=root))

@@ -158,7 +158,7 @@ def check_place(ranks: int, workers: int | None, address: str | None) -> None:
 def draw(result: RunResult, machine: Machine) -> None:
     """The pictures, unless they are there; without matplotlib, one line says what brings them."""
     from similis.cli.screen import console
-    from similis.run.pictures import draw_pictures
+    from similis.model.pictures import draw_pictures
     from similis.values import MissingExtraError
 
     try:

@@ -27,10 +27,10 @@ def verify(
 ) -> Result:
     """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
     from similis.cli.screen import console, show_table
-    from similis.run.bundle_files import THRESHOLD
-    from similis.run.finished import finished
+    from similis.model.bundle_files import THRESHOLD
+    from similis.model.finished import finished
+    from similis.model.verification import curves_of, verify_run
     from similis.run.machine import Machine
-    from similis.run.verification import curves_of, verify_run
 
     result = finished(run)
     machine = Machine(device=device, workers=workers, data_root=root)
@@ -54,7 +54,7 @@ def verify(
     say(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}", markup=False, soft_wrap=True)
     if output is not None:
         from similis.figures.verification_plot import draw_verification
-        from similis.run.pictures import write_picture
+        from similis.model.pictures import write_picture
 
         write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
         say(f"figure     {output}", markup=False, soft_wrap=True)

@@ -1,6 +1,5 @@
-"""The data room: manifests of images, class-disjoint splits, transforms, samplers and the loader.
+"""Manifests of images, class-disjoint splits, transforms, samplers and the loader.
 
 Comes in: folders, archives, tables, names of known data sets. Goes out: Manifest, Split, Batch.
-May import: registry, values, torch, numpy; pyarrow, PIL, fsspec only inside functions. May not: any room.
 To add a data set: ``datasets/mine.py``; a sampler: ``samplers/mine.py``; a file format: ``readers/mine.py``.
 """

@@ -3,5 +3,4 @@
 Input: a function and items, or a function for ranks that share a batch. Output: its results, in order.
 Modules: ``local`` and ``ray`` (items on many processes), ``elastic``, ``ray_train`` and ``process_group`` (ranks of
 this machine, of a Ray cluster, of torchrun), ``collectives`` (what ranks exchange).
-May import: registry, values.
 """

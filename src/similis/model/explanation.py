@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.values import UserError
 
 
@@ -30,7 +30,7 @@ def similarity_maps(model: Embedder, images: Tensor) -> tuple[float, Tensor]:
     map, each of which sees a large part of the image, so that edges are blurred.
 
     Example:
-        >>> from similis.model.embedder import build_embedder
+        >>> from similis.networks.embedder import build_embedder
         >>> net = build_embedder(backbone="small_conv", dim=0, pooling="gap", image_size=32).eval()
         >>> similarity, parts = similarity_maps(net, torch.rand(2, 3, 32, 32))
         >>> bool((parts.sum((1, 2)) - similarity).abs().max() < 1e-5)

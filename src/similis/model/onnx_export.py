@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.values import DataError, import_extra
 
 LARGEST = 1e-4  # difference of an embedding, on the scale of its largest value if that is above 1

@@ -1,6 +1,5 @@
-"""The objective room: losses as reductions of rows, miners, regularisers, learned class vectors.
+"""Losses as reductions of rows, miners, regularisers, learned class vectors.
 
 Comes in: embeddings, labels, references. Goes out: a scalar with its gradient, mined tuples with counts.
-May import: registry, values, torch. May not: any other room; processes are reached by a Communicator only.
 To add a loss: two files, ``losses/mine.py`` and ``tests/objective/losses/test_mine.py``.
 """

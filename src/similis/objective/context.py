@@ -16,15 +16,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from similis.values import Communicator
-
-if TYPE_CHECKING:
-    from similis.objective.host_copies import HostCopies
 
 
 class Partition(NamedTuple):
@@ -100,6 +97,32 @@ def draw_number(module: Drawing) -> int:
     """The number of the next draw of a miner or sampler, which seeds its generator."""
     draws = current_context().draws
     return count_draw(module) if draws is None else draws.take(module)
+
+
+class HostCopies:
+    """Integers of a device with their copies on the host, where plans are made from them: fetched once in a call."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[int, tuple[Tensor, Tensor]] = {}  # both are held, so that a number stays that of its tensor
+
+    def add(self, values: Tensor, host: Tensor) -> Tensor:
+        """Note values of a device that are known on the host; the values."""
+        self._pairs[id(values)] = (values, host)
+        return values
+
+    def of(self, values: Tensor) -> Tensor:
+        """The copy on the host; the device is waited for at the first time."""
+        if id(values) not in self._pairs:
+            self.add(values, values.cpu())
+        return self._pairs[id(values)][1]
+
+    def fetch(self, *values: Tensor) -> None:
+        """Have the copies of several vectors or numbers made in one transfer, those that are not there yet."""
+        new = [part for part in values if id(part) not in self._pairs]
+        if new:
+            flat = torch.cat([part.reshape(-1).long() for part in new]).cpu()
+            for part, host in zip(new, torch.split(flat, [part.numel() for part in new]), strict=True):
+                self.add(part, host.view(part.shape))
 
 
 @dataclass(frozen=True)

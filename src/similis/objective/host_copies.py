@@ -11,36 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from similis.objective.context import current_context, use_context
-
-
-class HostCopies:
-    """Integers of a device with their copies on the host, where plans are made from them: fetched once in a call."""
-
-    def __init__(self) -> None:
-        self._pairs: dict[int, tuple[Tensor, Tensor]] = {}  # both are held, so that a number stays that of its tensor
-
-    def add(self, values: Tensor, host: Tensor) -> Tensor:
-        """Note values of a device that are known on the host; the values."""
-        self._pairs[id(values)] = (values, host)
-        return values
-
-    def of(self, values: Tensor) -> Tensor:
-        """The copy on the host; the device is waited for at the first time."""
-        if id(values) not in self._pairs:
-            self.add(values, values.cpu())
-        return self._pairs[id(values)][1]
-
-    def fetch(self, *values: Tensor) -> None:
-        """Have the copies of several vectors or numbers made in one transfer, those that are not there yet."""
-        new = [part for part in values if id(part) not in self._pairs]
-        if new:
-            flat = torch.cat([part.reshape(-1).long() for part in new]).cpu()
-            for part, host in zip(new, torch.split(flat, [part.numel() for part in new]), strict=True):
-                self.add(part, host.view(part.shape))
+from similis.objective.context import HostCopies, current_context, use_context
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""The retrieval room: embed, search exactly, evaluate, verify, classify, index, re-rank; the only importer of faiss.
+"""Embed, search exactly, evaluate, verify, classify, index, re-rank; the only importer of faiss.
 
 Comes in: a model and batches, or ready vectors with labels. Goes out: Embedded, Neighbors, Evaluation,
 Verification, Classified.
-May import: registry, values, torch, numpy; faiss in ``faiss_index.py`` only. May not: training, figures, data, model.
 To add a metric: a pure function in ``metrics/`` with its test, and one line in ``evaluate.py``.
 """

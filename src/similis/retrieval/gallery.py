@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.data.manifest import Manifest
 from similis.retrieval.prepared_rows import GrownTensor, Numbered, Prefix, PreparedRows
 from similis.retrieval.search import search
 from similis.retrieval.similarity import GalleryRows, as_gallery, check_finite
@@ -220,3 +221,10 @@ def hiding_groups(entries: Sequence[Entry], hidden: Sequence[str] | None) -> tup
         torch.tensor([number.get(digest, -1) for digest in hidden]),
         torch.tensor([number.get(entry.digest, -1) for entry in entries], dtype=torch.long),
     )
+
+
+def entries_of(data: Manifest) -> list[Entry]:
+    """The images of a data set as entries: path, class name, hash."""
+    digests = data.values("content") if data.has("content") else [""] * len(data)
+    paths = data.values("path") if data.has("path") else [str(row) for row in data.values("id")]
+    return [Entry(*row) for row in zip(paths, data.values("class_name"), digests, strict=True)]

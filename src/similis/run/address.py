@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-import similis
 from similis.data.sampling import samplers
-from similis.model.backbone import ZOO, backbones
+from similis.networks.backbone import ZOO, backbones
 from similis.objective.loss_options import get_preset
 from similis.registry import losses, miners, regularisers
 from similis.run.parts import resolve_sampler
@@ -27,13 +26,13 @@ from similis.values import UserError
 NUMERICS = 2
 
 # Packages whose code computes runs; the command line and the figures do not.
-ROOMS = ("values.py", "registry.py", "data", "model", "objective", "engine", "training", "retrieval", "run")
+ROOMS = ("values.py", "registry.py", "data", "networks", "objective", "engine", "training", "retrieval", "run")
 
 
 @cache
 def code_version() -> str:
     """A hash over all source files that compute runs: a fact in the record of a run, not a part of its address."""
-    root = Path(similis.__file__).parent
+    root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for room in ROOMS:
         place = root / room
@@ -120,7 +119,7 @@ def file_hash(name: str, what: str, otherwise: str) -> str:
 def environment() -> dict[str, Any]:
     """Versions and machine, for the record; nothing of it enters the address but ``NUMERICS``."""
     return {
-        "similis": similis.__version__,
+        "similis": installed("similis"),
         "numerics": NUMERICS,
         "code": code_version(),
         "python": platform.python_version(),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from similis.data.splits import Split
 from similis.engine.device import peak_memory
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.parts import Source, build_loader, build_model
 from similis.run.protocol import training_steps

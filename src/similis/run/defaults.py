@@ -16,7 +16,7 @@ from similis.data.open_data import list_data
 from similis.data.samplers.mined import GROUP
 from similis.data.splits import validation_classes
 from similis.engine.device import GIB, count_cores, total_memory
-from similis.model.backbone import PRETRAINED, ZOO, backbones
+from similis.networks.backbone import PRETRAINED, ZOO, backbones
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.cost import activation_bytes
 from similis.run.machine import Machine
@@ -167,7 +167,7 @@ def fit_machine(
 def check_weights(model: ModelSpec) -> None:
     """Raise where published weights of a network of timm's cannot be had."""
     if model.weights == PRETRAINED and model.backbone not in backbones:
-        from similis.model.backbones.timm_zoo import check_published
+        from similis.networks.backbones.timm_zoo import check_published
 
         check_published(model.backbone.removeprefix(f"{ZOO}:"))
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from similis.data.loader import Loader
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.run.address import NUMERICS, source_of_backbone
 from similis.run.machine import Machine
 from similis.run.parts import Source
-from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec
+from similis.training.rank_zero import is_first, wait_for_all
 from similis.training.tensors import cached_tensors
 
 

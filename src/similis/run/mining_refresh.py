@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from similis.data.loader import Loader
 from similis.retrieval.offline_mining import Mined, mine_offline
 from similis.run.evaluation import evaluate_rows, on_device
-from similis.run.sharing import is_first
 from similis.run.spec import RunSpec
 from similis.training.randomness import mixed_seed
+from similis.training.rank_zero import is_first
 from similis.values import Communicator
 
 MINING = 7  # sets the draws of mining apart from those of other purposes

@@ -17,8 +17,8 @@ from similis.data.noise import with_wrong_labels
 from similis.data.open_data import open_data
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
-from similis.model.embedder import Embedder, build_embedder
-from similis.model.text import load_similarity
+from similis.networks.embedder import Embedder, build_embedder
+from similis.networks.text import load_similarity
 from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Objective, regulariser
 from similis.objective.wrappers.memory import WithMemory

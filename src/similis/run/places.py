@@ -13,11 +13,11 @@ from uuid import uuid4
 from similis.data.catalogue import known
 from similis.data.sources import is_url
 from similis.loss_file import MARK, split_place
-from similis.run.sharing import folder_for, is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, replace_values
 from similis.training.file_lock import hold_lock
 from similis.training.files import explain_write_errors
 from similis.training.folder import RunFolder
+from similis.training.rank_zero import is_first, wait_for_all
 from similis.values import Communicator
 
 ADDRESS = "address"  # the file of a run folder that says which run it is, whatever the folder is called
@@ -51,7 +51,7 @@ def claim_run(root: Path, name: str, address: str, communicator: Communicator | 
     wait_for_all(communicator)
     path = path or find_run(root, address)
     assert path is not None
-    return folder_for(path, communicator, address)
+    return RunFolder(path, address, writes=is_first(communicator))
 
 
 def new_folder(root: Path, name: str, address: str) -> Path:

@@ -6,24 +6,21 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from similis.run.mining_refresh import refresh_table
 from similis.run.parts import HeadOnly, base_loss
-from similis.run.sharing import as_first, is_first
+from similis.run.stage import Stage
 from similis.training.checkpoint import save_checkpoint
 from similis.training.events import Events
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport, Task
+from similis.training.rank_zero import is_first, share_first
 from similis.training.tensors import save_model
 from similis.values import DivergedError
-
-if TYPE_CHECKING:
-    from similis.run.stage import Stage
-
 
 LOG_STEPS = 20  # steps on a device between two looks at their losses, each of which waits for it
 
@@ -38,7 +35,7 @@ def chosen_contents(folder: RunFolder, stage: str) -> str:
     return f"{folder.address}/best-{stage}"
 
 
-class Keeper:
+class Recorder:
     """Writes metrics, checkpoints and the best weights while a stage trains."""
 
     def __init__(self, stage: Stage, task: Task, notes: dict[str, Any], *, sound: bool = False) -> None:
@@ -114,7 +111,7 @@ class Keeper:
         self.log_waiting()
         if self.stage.validate is not None:
             here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
-            self.judge(progress, as_first(here, self.stage.communicator))
+            self.judge(progress, share_first(here, self.stage.communicator))
         else:
             self.notes["best_epoch"] = progress.epoch
             self.keep_weights(progress.epoch)

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
 from similis.run.checks import check_run
 from similis.run.evaluation import evaluate_test_split, validation_recall
 from similis.run.features import frozen_features
+from similis.run.fit import choose_share, load_chosen, run_stage
 from similis.run.machine import Machine, Silence, Watch
 from similis.run.parts import (
     HeadOnly,
@@ -30,15 +31,15 @@ from similis.run.places import claim_run, find_run, remove_unbegun, run_name, so
 from similis.run.protocol import training_steps
 from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
-from similis.run.sharing import is_first, wait_for_all
 from similis.run.spec import RunSpec, parse_spec, read_spec
-from similis.run.stage import Selection, Stage, choose_share, load_chosen, run_stage
+from similis.run.stage import Selection, Stage
 from similis.run.trained_on import trained_part, write_trained_on
 from similis.run.untouched import measure_untouched
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
+from similis.training.rank_zero import is_first, wait_for_all
 from similis.training.tensors import save_model
 from similis.values import UserError
 

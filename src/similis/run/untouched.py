@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from similis.model.embedder import Embedder
+from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation
 from similis.retrieval.intervals import mean_interval

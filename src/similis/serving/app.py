@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
-from similis import __version__
 from similis.serving.batching import BusyError
 from similis.serving.changes import changes
 from similis.serving.limits import App, Receive, Refusal, Scope, Send
@@ -36,7 +36,7 @@ STATUS: dict[type[SimilisError], int] = {
 
 def build_app(key_hash: bytes, metrics: Metrics, lifespan: Callable[[FastAPI], Any] | None = None) -> FastAPI:
     """The application without a collection, which ``app.state.collection`` gets once it is loaded."""
-    app = FastAPI(title="Similis", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="Similis", version=version("similis"), docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.key_hash, app.state.collection, app.state.metrics = key_hash, None, metrics
     app.add_exception_handler(Refusal, on_refusal)
     app.add_exception_handler(RequestValidationError, on_invalid)

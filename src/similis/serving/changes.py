@@ -15,8 +15,8 @@ from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ValidationError
 
+from similis.model.answers import default_id
 from similis.retrieval.gallery import Entry
-from similis.run.answers import default_id
 from similis.serving.forms import Name, check_length, check_name
 from similis.serving.limits import Refusal
 from similis.serving.routes import PROBLEM, check_model, collection_of

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from similis.model.answers import Answer, Hit, hits, name_queries
+from similis.model.bundle import Rate, read_rates, read_thumbnails
+from similis.model.bundle_files import ABOUT, holds_model
+from similis.model.load import load
+from similis.model.model import Model
+from similis.model.model_folder import entries_hash
 from similis.retrieval.classification import VOTERS
 from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery, search_voters
-from similis.run.answers import Answer, Hit, hits, name_queries
-from similis.run.bundle import Rate, read_rates, read_thumbnails
-from similis.run.bundle_files import ABOUT, holds_model
-from similis.run.load import load
-from similis.run.model import Model
-from similis.run.model_folder import entries_hash
 from similis.serving.batching import Batcher, Work
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from similis.model.answers import Answer
 from similis.retrieval.classification import VOTERS
-from similis.run.answers import Answer
 from similis.serving.collection import Collection, Found, Query, parse_vector
 from similis.serving.forms import Box, Count, Image, Name, check_length, parse_number
 from similis.serving.limits import Refusal

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from similis.run.bundle_files import STORE
+from similis.model.bundle_files import STORE
 from similis.serving.app import answer_directly, build_app
 from similis.serving.changes import hash_key
 from similis.serving.collection import Collection

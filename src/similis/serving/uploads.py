@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from similis.data.images import Pixels, prepare, upright
 from similis.data.items import item_digest
-from similis.run.bundle import make_thumbnail
+from similis.model.bundle import make_thumbnail
 from similis.serving.limits import Limits, Refusal
 from similis.values import DataError, Preprocessing, UserError, import_extra
 

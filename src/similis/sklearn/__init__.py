@@ -2,8 +2,8 @@
 
 Comes in: rows of measurements with labels, or pairs, or triplets. Goes out: a linear map whose distances mean
 "similar", the matrix of that metric, and the share of each column in it.
-May import: run, training, retrieval, figures, data, model, objective, registry, values; scikit-learn and scipy
-come with the extra ``sklearn``. To add an objective: a function as in ``objectives``, listed in ``learning.TABLE``.
+scikit-learn and scipy come with the extra ``sklearn``.
+To add an objective: a function as in ``objectives``, listed in ``learning.TABLE``.
 """
 
 from __future__ import annotations

@@ -33,11 +33,12 @@ logger = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """Paths and files of one run, and its address where that is known."""
+    """Paths and files of one run, and its address where that is known; only the first rank ``writes``."""
 
-    def __init__(self, path: Path, address: str = "") -> None:
+    def __init__(self, path: Path, address: str = "", *, writes: bool = True) -> None:
         self.path = path
         self.address = address
+        self.writes = writes
         self.metrics = path / "metrics.jsonl"
         self.result = path / "result.json"
         self.model = path / "model.safetensors"
@@ -49,7 +50,8 @@ class RunFolder:
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file atomically."""
         text = json.dumps(value, indent=2, sort_keys=True) + "\n"
-        replace_file(self.path / name, lambda beside: beside.write_text(text, encoding="utf-8"))
+        if self.writes:
+            replace_file(self.path / name, lambda beside: beside.write_text(text, encoding="utf-8"))
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read a JSON file; None if it is not there."""
@@ -69,12 +71,14 @@ class RunFolder:
 
         What cannot be removed, in a folder that is read-only say, stays: it harms nobody.
         """
-        for path in [*(self.path / name for name in names), *self.path.glob(".*")]:
+        for path in [*(self.path / name for name in names), *self.path.glob(".*")] if self.writes else ():
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the metrics."""
+        if not self.writes:
+            return
         with explain_write_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True) + "\n")
 
@@ -100,7 +104,7 @@ class RunFolder:
 
         A validation carries its epoch: one after the checkpoint's last step may be later than the checkpoint.
         """
-        if not self.metrics.exists():
+        if not self.writes or not self.metrics.exists():
             return
         kept = [r for r in self.records() if r["stage"] != stage or (r["step"] <= step and r.get("epoch", 0) <= epoch)]
         text = "".join(json.dumps(r, sort_keys=True) + "\n" for r in kept)

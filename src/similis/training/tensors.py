@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from similis.model.precision import narrow, widen_all
+from similis.networks.precision import narrow, widen_all
 from similis.training.files import DamagedError, damage_error, replace_file
 from similis.values import DataError
 

@@ -1,0 +1,120 @@
+"""Where models come from: a finished run, a saved folder, or a published network as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from similis.model.bundle_files import holds_model, read_whole
+from similis.model.finished import finished, trained_model
+from similis.model.model import Model
+from similis.model.model_folder import read_model_folder
+from similis.model.seen_classes import read_trained_on
+from similis.model.verification import read_threshold
+from similis.run.machine import Machine
+from similis.run.parts import build_network
+from similis.run.spec import ModelSpec
+
+
+def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
+    """The model of a finished run, or one that :meth:`Model.save` wrote.
+
+    Args:
+        path: the folder of a run (``runs/photos-1``), of runs with a single finished one, or of a saved model.
+        device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
+        workers: processes that read the images of a data set.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = pretrained("small_conv", weights=None, size=16).save(f"{folder}/model")
+        ...     load(place).dim
+        256
+    """
+    machine, folder = Machine(device=device, workers=workers), Path(path)
+    if holds_model(folder):
+        return read_whole(folder, lambda: load_folder(folder, machine))
+    result = finished(folder)
+    embedder, folder = trained_model(result, machine), result.folder
+    model = Model(embedder, result.spec.model, name=result.address, machine=machine, folder=folder)
+    model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
+    return model
+
+
+def load_folder(folder: Path, machine: Machine) -> Model:
+    """The model of a folder that :meth:`Model.save` wrote."""
+    embedder, spec, name, held = read_model_folder(folder, machine)
+    model = Model(embedder, spec, name=name, machine=machine)
+    model.gallery.add(held.vectors, held.entries)
+    model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
+    return model
+
+
+def pretrained(
+    name: str,
+    *,
+    weights: str | Path | None = "pretrained",
+    size: int | None = None,
+    device: str = "auto",
+    workers: int = 0,
+    features: int | None = None,
+) -> Model:
+    """A published network untouched: its own features, pooling and preprocessing, without a head.
+
+    It is what training has to beat, and often good enough.
+
+    Args:
+        name: any network of timm's, or one of ours (``googlenet``, ``bn_inception``, ``small_conv``).
+        weights: ``pretrained`` for the published ones, the path of a file, or None for random ones.
+        size: pixels of a side; None for the network's own.
+        device: that computes.
+        workers: processes that read the images of a data set.
+        features: length of ready vectors, for the network ``identity``, which leaves them as they are.
+
+    Example:
+        >>> pretrained("test_vit", weights=None).dim
+        64
+    """
+    machine = Machine(device=device, workers=workers)
+    file = None if weights is None else str(weights)
+    spec = ModelSpec(backbone=name, weights=file, dim=None, image_size=size)
+    if features is not None:
+        spec = spec.model_copy(update={"options": {"features": features}})
+    return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model by what a user calls it, which every process can open.
+
+    Attributes:
+        name: the folder of a run or of a saved model, or the name of a network.
+        weights: of a network by name; see :func:`pretrained`, and ``none`` as a command line says it.
+        size: pixels of a side, of a network by name.
+        device: that computes.
+        workers: processes that read the images of a data set.
+    """
+
+    name: str
+    weights: str | None = "pretrained"
+    size: int | None = None
+    device: str = "auto"
+    workers: int = 0
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether a folder is meant, even one that is not there, and not the name of a network."""
+        return Path(self.name).is_dir() or ("/" in self.name and ":" not in self.name)
+
+    def open(self, features: int | None = None) -> Model:
+        """The model; of the network ``identity`` for vectors of this length."""
+        if self.is_folder:
+            return load(self.name, device=self.device, workers=self.workers)
+        return pretrained(
+            self.name,
+            weights=None if self.weights == "none" else self.weights,
+            size=self.size,
+            device=self.device,
+            workers=self.workers,
+            features=features if self.name == "identity" else None,
+        )
