@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,17 @@ from tests.run.small import ran
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def trained(tmp_path_factory):
     """A finished run over a folder of pictures."""
     root = tmp_path_factory.mktemp("verify")
     write(root / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(5)})
     return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
+
+
+@pytest.fixture
+def done(trained, tmp_path):
+    """The run in a folder that the test may write to."""
+    return replace(trained, folder=shutil.copytree(trained.folder, tmp_path / "runs" / trained.folder.name))
 
 
 def test_verify_prints_the_table_keeps_the_threshold_and_draws(done, tmp_path, capsys):
