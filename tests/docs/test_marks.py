@@ -1,51 +1,66 @@
-"""Numbers in sentences that carry a mark are what the committed records give.
+"""Marked numbers are what the committed records give.
 
-A mark follows its number in the source and is invisible on the page::
+``numbers.yaml`` marks the numbers of README and docs. On pages of results a mark follows its number, invisibly::
 
     gains 23.1<!-- fine-tuning.json: cars196 whole network 0 / gain recall@1 160 / 0 % --> points
 
-It names a file below ``results/``, a path of keys and list places inside ``figures``, ``%`` for a share and a last key
-``1e6`` for megabytes. The number has as many digits as the page shows, and its sign may be left to the words.
+A number has as many digits as the page shows, and its sign may be left to the words.
 """
 
 import json
 import re
 
 import pytest
+import yaml
 
 from tests.docs.blocks import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "results").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 MARK = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?)<!--\s*(\S+\.json):\s*(.*?)\s*-->", re.DOTALL)
-MARKED = [(page, *found) for page in PAGES for found in MARK.findall(page.read_text(encoding="utf-8"))]
+LISTED = yaml.safe_load((ROOT / "tests" / "docs" / "numbers.yaml").read_text(encoding="utf-8"))
+SNIPPETS = [(page, *each) for page, snippets in LISTED.items() for each in snippets.items()]
+RESULTS = sorted((ROOT / "results").rglob("*.md"))
+MARKED = [(number, f"{file} / {keys}") for page in RESULTS for number, file, keys in MARK.findall(page.read_text())]
+for _, snippet, given in SNIPPETS:
+    MARKED += zip(re.findall(r"\{(.+?)\}", snippet), [given] if isinstance(given, str) else given, strict=True)
 
 
-def recorded(file: str, path: str) -> float:
+def recorded(record: str) -> float:
+    file, *keys = (" ".join(key.split()) for key in record.removesuffix("%").split("/"))
     value = json.loads((ROOT / "results" / file).read_text(encoding="utf-8"))["figures"]
-    keys, share = (path[:-1], True) if path.endswith("%") else (path, False)
-    for key in (" ".join(each.split()) for each in keys.split("/")):
+    for key in keys:
         value = value / 1e6 if key == "1e6" else value[int(key)] if isinstance(value, list) else value[key]
-    return 100 * value if share else value
+    return 100 * value if record.endswith("%") else value
 
 
-def written(text: str, value: float) -> bool:
-    digits = len(text.partition(".")[2])
-    shown = f"{value:+,.{digits}f}" if text[0] in "+-−" else f"{abs(value):,.{digits}f}"
-    return shown == text.replace("−", "-")
+def occurrences(snippet: str, text: str) -> int:
+    """How often a snippet stands in a text, its braces dropped; never in the middle of a word or a number."""
+    words = re.escape(" ".join(re.sub(r"\{(.+?)\}", r"\1", snippet).split()))
+    return len(re.findall(rf"(?<![\w.,+−-]){words}(?!\w|[.,]\d)", " ".join(text.split())))
 
 
-@pytest.mark.parametrize(("page", "text", "file", "path"), MARKED, ids=lambda value: str(value)[-60:])
-def test_a_marked_number_is_the_recorded_one(page, text, file, path):
-    assert written(text, recorded(file, path)), f"{page.name}: {text} is {recorded(file, path)}"
+@pytest.mark.parametrize(("number", "record"), MARKED)
+def test_a_marked_number_is_the_recorded_one(number, record):
+    digits, value = len(number.partition(".")[2]), recorded(record)
+    shown = f"{value:+,.{digits}f}" if number[0] in "+-−" else f"{abs(value):,.{digits}f}"
+    assert shown == number.replace("−", "-")
 
 
-def test_there_are_marks_and_none_is_malformed():
-    assert MARKED
-    for page in PAGES:
+@pytest.mark.parametrize(("page", "snippet", "records"), SNIPPETS)
+def test_a_snippet_occurs_once_on_its_page(page, snippet, records):
+    assert occurrences(snippet, (ROOT / page).read_text(encoding="utf-8")) == 1, "mend numbers.yaml or the page"
+
+
+def test_a_snippet_is_a_whole_number_with_its_words():
+    assert occurrences("take {60} s", "It takes 60 s; others take\n60 s.") == 1
+    assert occurrences("{60} s", "160 s, 1,60 s, -60 s, 60 sets") == 0
+    assert occurrences("take {1}", "take 1.5, take 1,000, take 12") == 0
+
+
+def test_no_mark_is_malformed_and_none_stands_outside_of_the_pages_of_results():
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *RESULTS):
         source = page.read_text(encoding="utf-8")
-        assert len(re.findall(r"\.json:", re.sub(r"```.*?```", "", source, flags=re.DOTALL))) == len(
-            MARK.findall(source)
-        ), page
+        named = re.findall(r"\.json:", re.sub(r"```.*?```", "", source, flags=re.DOTALL))
+        assert len(named) == (len(MARK.findall(source)) if page in RESULTS else 0), page
 
 
 def test_numbers_of_the_advice_stand_on_the_pages_it_links_to():
