@@ -58,7 +58,7 @@ def test_an_untrained_network_passes_one_time_in_twenty(name, fixed):
 @pytest.mark.parametrize("shape", [(7,), (20, 2), (2, 20), (20, 3, 2)])
 def test_a_floor_that_does_not_fit_is_refused(shape):
     scores = Scores(("a",), np.full((1, 20, 3), 0.5), np.ones(20))
-    with pytest.raises(UserError, match="a floor of shape"):
+    with pytest.raises(UserError, match="a baseline of shape"):
         did_not_train(scores, np.zeros(shape))
     with pytest.raises(UserError, match="at least 3 repetitions"):
         did_not_train(Scores(("a",), np.full((1, 20, 2), 0.5), np.ones(20)), np.zeros(20))

@@ -49,7 +49,7 @@ def test_impossible_looks_are_refused(looks):
 
 def test_scores_must_be_those_of_the_newest_look():
     scores = Scores(("a", "b"), np.random.default_rng(0).random((2, 5, 4)), np.ones(5))
-    with pytest.raises(UserError, match="4 repetitions given for looks at"):
+    with pytest.raises(UserError, match="4 repetitions given for interim analyses at"):
         judge_look(scores, (3, 5), HERE)
 
 
@@ -95,8 +95,8 @@ def test_a_large_difference_ends_early_and_an_undecided_look_says_what_follows()
     scores = tournament(world, 3, chance, fixed_classes=True, gains=[5.0, 0.0])
     here = look_verdicts(scores, (3,))[0]
     assert here.verdict == "undecided"
-    assert " at a level of 1.1e-06 for this look)" in here.sentence
-    assert here.sentence.endswith("; the looks up to 15 repetitions are expected to settle it.")
+    assert " at a level of 1.1e-06 for this interim analysis)" in here.sentence
+    assert here.sentence.endswith("; the interim analyses up to 15 repetitions are expected to settle it.")
 
 
 def test_a_small_margin_is_not_settled_by_fifteen_repetitions():

@@ -1,4 +1,4 @@
-"""Floors of a table: what the same test images give without any training."""
+"""Baselines of a table: what the same test images give without any training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIXEL_SIDE = 32  # larger images are averaged down to it: more of them are no be
 
 @dataclass(frozen=True)
 class FloorJob:
-    """One floor of an arena; an untrained network has one for each repetition."""
+    """One baseline of an arena; an untrained network has one for each repetition."""
 
     arena: str
     floor: str
@@ -36,7 +36,7 @@ class FloorJob:
 
 
 def floor_jobs(plan: Plan) -> Iterator[FloorJob]:
-    """The floors of every arena: the pretrained network as it is, or else raw pixels and untrained networks."""
+    """The baselines of every arena: the pretrained network, or else raw pixels and untrained networks."""
     for arena in plan.arenas if plan.floors else ():
         model = plan.arena_terms(arena).model
         if model.weights is not None:
@@ -50,7 +50,7 @@ def floor_jobs(plan: Plan) -> Iterator[FloorJob]:
 
 
 def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
-    """Measure one floor, or read its record; the ledger has its look at the test split."""
+    """Measure one baseline, or read its record; the ledger notes its use of the test split."""
     known = folder.records.read(job.name)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""The looks at a tournament of two while it gains repetitions: the file ``looks.json``."""
+"""Interim analyses of a tournament of two while it gains repetitions: the file ``looks.json``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Looks:
     Attributes:
         path: folder of the tournament.
         seconds: of each repetition that is done.
-        most: repetitions that were planned before the first look.
-        looks: repetitions at each look; none for a tournament that is judged once.
-        closed: whether a last look, because the time was up, has spent what was left of the error rate.
+        most: repetitions that were planned before the first interim analysis.
+        looks: repetitions at each interim analysis; none for a tournament that is judged once.
+        closed: whether a final analysis, because the time was up, has used the rest of the error rate.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class Looks:
 
     @property
     def pace(self) -> float:
-        """Seconds of one repetition, the mean without the first, which also measures floors and fills caches."""
+        """Seconds of one repetition, the mean without the first, which also measures baselines and fills caches."""
         later = self.seconds[1:] or self.seconds
         return sum(later) / len(later)
 
@@ -49,14 +49,14 @@ class Looks:
             self.write()
 
     def settle(self, hours: float | None) -> None:
-        """Plan the last look: the last of the usual ones that the time allows, before the first has been taken."""
+        """Plan the last interim analysis: the last of ``LOOKS`` that the time allows."""
         left = math.inf if hours is None else 3600 * hours - self.seconds[0]
         fits = 1 + left / max(self.pace, 1e-9)
         self.most = max([look for look in LOOKS if look <= fits], default=LOOKS[0])
         self.write()
 
     def look(self, repetitions: int, *, late: bool) -> bool:
-        """Note a look if one is due: where it was planned, or the last one, because the time is up."""
+        """Record an interim analysis if one is due: a planned one, or the last one, because the time is up."""
         last = late and repetitions >= LEAST_REPETITIONS
         if self.closed or repetitions in self.looks or not (last or repetitions in LOOKS):
             return False
@@ -66,7 +66,7 @@ class Looks:
         return True
 
     def verdicts(self, plan: Plan, scores: Scores) -> list[PairVerdict]:
-        """Verdicts of the newest look, these test classes first; the baseline is named second."""
+        """Verdicts of the newest interim analysis, these test classes first; the baseline is named second."""
         names = sorted(scores.names, key=lambda name: name == plan.against)
         at, most = tuple(self.looks), self.most or LOOKS[-1]
         return look_verdicts(scores.select(names, at[-1]), at, most=most, last=self.closed, margin=plan.margin)

@@ -42,12 +42,12 @@ class Records:
 
     def read(self, name: str) -> Record | None:
         """The record of that name, None if its run is not finished."""
-        text = self._packed().get(name)
+        text = self._read_packed().get(name)
         return RunFolder(self.folder).read(f"{name}.json") if text is None else json.loads(text)
 
     def all(self, kind: str) -> list[Record]:
         """All records of a kind (``trial``, ``search``, ``final``, ``floor``), by name."""
-        texts = {p.stem: p.read_text(encoding="utf-8") for p in self.folder.glob("*.json")} | self._packed()
+        texts = {p.stem: p.read_text(encoding="utf-8") for p in self.folder.glob("*.json")} | self._read_packed()
         return [json.loads(text) for name, text in sorted(texts.items()) if name.startswith(f"{kind}-")]
 
     def pack(self) -> Path:
@@ -67,7 +67,7 @@ class Records:
             self.folder.rmdir()
         return self.packed
 
-    def _packed(self) -> dict[str, str]:
+    def _read_packed(self) -> dict[str, str]:
         """Text by name of the records in the Parquet file, of which there may be none."""
         return read_packed(self.packed, self.packed.stat().st_mtime_ns) if self.packed.exists() else {}
 
@@ -103,9 +103,7 @@ class Meter(Silence):
 
 
 def result_record(result: RunResult, spec: RunSpec) -> Record:
-    """What a report needs of a run: its specification as the plan gives it, without the paths of this machine, and
-    counts of hits instead of every query's score.
-    """
+    """What a report needs of a run: its specification without local paths, and hits counted by class."""
     kept = {key: value for key, value in result.to_json().items() if key not in ("whole", "cost")}
     samples = training_samples(result.spec, result.facts["images"], len(result.history), result.epochs)
     return kept | {"spec": spec.model_dump(mode="json"), "samples": samples, "per_class": per_class(result.scores())}

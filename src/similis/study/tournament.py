@@ -153,7 +153,7 @@ def name_difference(key: str, old: Any, new: Any) -> str:
 
 
 def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
-    """Search one contestant in one repetition; other processes wait or find its record."""
+    """Search one contestant in one repetition; other workers wait or find its record."""
     plan, (title, repetition) = folder.begin(), whose
     with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
         return search_contestant(plan, plan.contestant(title), folder, repetition)
@@ -198,17 +198,17 @@ def run_until_decided(
     on_look: Callable[[JudgedTable, Looks], None] | None = None,
     **how: Any,
 ) -> JudgedTable:
-    """Run a tournament of two, repetition by repetition, and stop at the first look that decides.
+    """Run a tournament of two, repetition by repetition, and stop at the first interim analysis that decides.
 
-    How many repetitions there will be at most is settled after the second one, by their times alone, before anybody has
-    looked at a result; the looks up to that number share one error rate. When the time is up, a last look spends what
-    is left of it and closes the tournament. A second call goes on, or shows the same.
+    The time of the first two repetitions alone settles how many there are at most; the interim analyses up to that
+    number share one error rate. When the time is up, a final analysis uses the rest of it and closes the tournament. A
+    second call continues, or returns the stored verdict.
 
     Args:
         plan: of two contestants, the baseline named by ``against``.
         path: the tournament's folder.
-        hours: that may be spent; None for as many as the last planned look needs.
-        on_look: called after every look.
+        hours: the time budget; None for as many as the last planned interim analysis needs.
+        on_look: called after every interim analysis.
         how: other options of :func:`run_tournament`.
     """
     folder, begun = TournamentFolder(path), time.monotonic()
@@ -223,7 +223,7 @@ def run_until_decided(
             looks.settle(hours)
         looked = looks.look(done, late=late)
         over = late or looks.closed or (looks.most is not None and done >= looks.most)
-        if done in looks.looks or over:  # nothing new can be said between two looks
+        if done in looks.looks or over:  # nothing new can be said between two interim analyses
             (judged,) = judge_folder(folder)
             if looked and on_look is not None:
                 on_look(judged, looks)
@@ -241,7 +241,9 @@ def add_contestants(path: Path, added: Sequence[str]) -> Plan:
     """
     folder = TournamentFolder(path)
     if folder.looks.looks:
-        raise UserError(f"{path} is a comparison, whose looks share one error rate; run a plan of all contestants")
+        raise UserError(
+            f"{path} is a comparison, whose interim analyses share one error rate; run a plan of all contestants"
+        )
     others = [TournamentFolder(Path(word)) for word in added if Path(word).is_dir()]
     values = folder.plan().model_dump(mode="json")
     titles = {each.title for each in folder.plan().contestants}

@@ -42,7 +42,7 @@ class TournamentFolder:
 
     @property
     def looks(self) -> Looks:
-        """The looks at it, if it gained repetitions until one of them decided."""
+        """Its interim analyses, if it gained repetitions until one of them decided."""
         return Looks.of(self.path)
 
     def plan(self) -> Plan:

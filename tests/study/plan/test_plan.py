@@ -52,7 +52,7 @@ def test_unfairness_in_a_contestant_is_refused_by_name(kind):
             {"contestants": ["triplet", {"loss": "margin", "sampler": "random"}]},
             "training.sampler, which is held equal",
         ),
-        ({"contestants": [{"loss": "triplet", "lr": 0.1}]}, "lr, which is searched for all alike"),
+        ({"contestants": [{"loss": "triplet", "lr": 0.1}]}, "lr, which is searched in one range for all"),
         (
             {"sampler": "own", "arenas": [{"name": "x", "training": {"sampler": "random"}}]},
             "the plan's sampler is own: drop one",

@@ -119,7 +119,7 @@ def test_a_contestant_below_a_floor_leaves_ranks_and_matrix():
     ]
     assert describe_table(judged)[-1] == "Did not train: b, c."
     columns, rows = result_table(judged, *verdict_column(judged))
-    assert [row[0] for row in rows] == ["a", "floor: raw pixels", "floor: untrained network"]
+    assert [row[0] for row in rows] == ["a", "baseline: raw pixels", "baseline: untrained network"]
     recall = columns.index("R@1 %")
     assert [row[recall] for row in rows] == ["100.00", "66.67", "16.67"]
 
@@ -140,8 +140,8 @@ def test_a_floor_of_other_test_classes_is_refused():
 def test_a_baseline_that_did_not_train_is_said():
     judged = judge(floor("raw pixels", 4), against="b")
     assert describe_table(judged)[1] == (
-        "No verdict: b does not clear the floor, raw pixels; c does not clear the floor, raw pixels. What lies below a "
-        "floor shows nothing about losses: train longer, in more dimensions (model.dim), validate on more classes, or "
+        "No verdict: b does not beat the baseline, raw pixels; c does not beat the baseline, raw pixels. Losses that "
+        "do not beat it did not train: train longer, in more dimensions (model.dim), validate on more classes, or "
         "take other data."
     )
 

@@ -46,14 +46,14 @@ class Contestant(Part):
         return {"kind": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def known(self) -> Contestant:
+    def check_names(self) -> Contestant:
         """The loss exists; names are good file names."""
         check_settings(self.loss, self.options, preset=self.preset, miner=self.miner)
         if not all(c.isalnum() or c in "_+." for c in self.title):
             raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
         if self.lr is not None and not self.fixed:
             raise ValueError(
-                f"{self.title} sets lr, which is searched for all alike; set fixed: true to compare this one"
+                f"{self.title} sets lr, which is searched in one range for all; set fixed: true to compare this one"
             )
         return self
 

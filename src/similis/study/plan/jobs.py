@@ -114,21 +114,18 @@ def base_values(plan: Plan, terms: PlanTerms, contestant: Contestant, settings: 
     }
     values["training"]["loss_multiplier"] = settings.get(RATE, contestant.loss_multiplier)
     values["training"]["lr"] = settings.get(NETWORK_RATE, contestant.lr or terms.training.lr)
-    return replace_values(values, plan.declared(contestant))
+    return replace_values(values, plan.declared_values(contestant))
 
 
 def compared_values(plan: Plan, job: FinalJob, spec: RunSpec) -> dict[str, Any]:
-    """The settings by which a final run is compared: declared extras and the searched rate are reset to the terms.
-
-    Every table names these; any other difference stays and makes the table fail.
-    """
+    """The settings that must be equal within a table: declared extras and the searched rate are reset to the terms."""
     terms = plan.arena_terms(plan.arena(job.arena)).model_dump(mode="json")
     terms["objective"] = ObjectiveSpec().model_dump(mode="json")
     if plan.sampler in ("own", "crossed"):
         terms["training"]["sampler"] = plan.sampler
     values = spec.model_dump(mode="json")
     back: dict[str, Any] = {"training.lr": terms["training"]["lr"]}
-    for field, value in plan.declared(plan.contestant(job.contestant)).items():
+    for field, value in plan.declared_values(plan.contestant(job.contestant)).items():
         section, _, name = field.partition(".")
         if values[section][name] == value:
             back[field] = terms[section][name]

@@ -44,7 +44,7 @@ class SearchPlan(Part):
     startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
     pruning: bool = Field(True, description="stop trials below the median validation R@1")
     rate_factor: float = Field(
-        10.0, ge=1, description="the network's rate is searched within this factor of the terms', for all alike; 1: not"
+        10.0, ge=1, description="the network's rate is searched within this factor of the terms'; 1: not searched"
     )
     shared: bool = Field(
         False, description="one search serves all repetitions: cheaper, and no interval has what tuning varies"
@@ -114,7 +114,7 @@ class Plan(Part):
     )
     against: str | None = Field(None, description="the baseline of the question; null: all pairs")
     margin: float = Field(1.0, gt=0, description="points of R@1 within which two losses count as equivalent")
-    floors: bool = Field(True, description="measure what needs no training on the same test images")
+    floors: bool = Field(True, description="measure baselines that need no training on the same test images")
     arenas: tuple[Arena, ...] = (Arena.model_validate({"name": "main"}),)
     lengths: dict[str, Length] = Field({"equal samples": Length.model_validate({})})
     threads: int = Field(1, ge=1, description="of one run; a number may depend on it, so it is held equal")
@@ -174,8 +174,8 @@ class Plan(Part):
         named = {} if self.sampler in ("own", "crossed") else {"training.sampler": self.sampler}
         return PlanTerms.model_validate(replace_values(self.terms.model_dump(mode="json"), named | arena.changes))
 
-    def declared(self, contestant: Contestant) -> dict[str, Any]:
-        """Dotted name -> value of what a contestant has in place of the terms, because the plan says so."""
+    def declared_values(self, contestant: Contestant) -> dict[str, Any]:
+        """Dotted name -> value of what a contestant has instead of the terms, because the plan says so."""
         own = {"training.sampler": losses.get(contestant.loss).sampler} if self.sampler == "own" else {}
         return own | contestant.declared
 

@@ -1,4 +1,4 @@
-"""The tables of a tournament as they are judged: floors, contestants that did not train, verdicts about the others."""
+"""Judged tables of a tournament: baselines, contestants that did not train, verdicts about the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from similis.study.statistics.verdicts import PairVerdict, pair_verdicts
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 
-OTHER_IMAGES = "own resolution"  # such a floor sees more pixels than the contestants: shown, and no bar to clear
+OTHER_IMAGES = "own resolution"  # this baseline sees more pixels than the contestants, so it is shown only
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,9 @@ class JudgedTable:
     Attributes:
         plan: the question and the margin.
         whole: all contestants.
-        trained: those that clear every floor; they alone are ranked and judged.
-        floors: floor -> per-class recall (K, repetitions).
-        failed: contestant that did not train -> the floor it clears least, and how far it lies from it.
+        trained: those that beat every baseline; they alone are ranked and judged.
+        floors: baseline -> per-class recall (K, repetitions).
+        failed: contestant that did not train -> the baseline that it misses most, and by how much.
         asked: verdicts about the pairs of the question, these test classes first.
         flips: verdicts of the question that change when a contestant is left out.
     """
@@ -79,8 +79,8 @@ def judge_table(
     Args:
         plan: the question and the margin.
         table: the results.
-        records: of the floors of all arenas.
-        looks: at two contestants, where several share one error rate; without any the table is judged once.
+        records: of the baselines of all arenas.
+        looks: interim analyses that share one error rate; without any the table is judged once.
     """
     floors = floor_recall(table, records)
     failed = find_failed(table, floors)
@@ -96,7 +96,7 @@ def judge_table(
 
 
 def floor_recall(table: FairTable, records: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
-    """Floor -> per-class recall (K, repetitions); raises unless it is of the table's test classes."""
+    """Baseline -> per-class recall (K, repetitions); raises unless it is of the table's test classes."""
     columns: dict[str, list[Floats]] = {}
     for record in sorted(records, key=lambda each: int(each["repetition"])):
         if record["arena"] == table.arena:
@@ -107,7 +107,7 @@ def floor_recall(table: FairTable, records: Sequence[Mapping[str, Any]]) -> dict
 
 
 def find_failed(table: FairTable, floors: Mapping[str, Floats]) -> dict[str, tuple[str, NotTrained]]:
-    """Contestants that do not clear a floor, each with the one that it clears least."""
+    """Contestants that do not beat a baseline, each with the one that it misses most."""
     _, classes, repetitions = table.scores.values.shape
     found: dict[str, tuple[str, NotTrained]] = {}
     if classes < 2 or repetitions < LEAST_REPETITIONS:

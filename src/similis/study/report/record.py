@@ -17,7 +17,7 @@ DIGITS = 6
 
 
 def report_record(judged: Sequence[JudgedTable]) -> str:
-    """All tables of a report in JSON: recall with its intervals, floors, verdicts, variances, sums of ranks.
+    """All tables of a report in JSON: recall with its intervals, baselines, verdicts, variances, sums of ranks.
 
     Recall and intervals are shares, differences and standard deviations are points.
     """
@@ -27,7 +27,7 @@ def report_record(judged: Sequence[JudgedTable]) -> str:
 
 
 def table_figures(judged: JudgedTable) -> dict[str, Any]:
-    """One table: who took part, who trained, and what is said about them."""
+    """One table: contestants, baselines, verdicts and variances."""
     trained = judged.trained
     return {
         "repetitions": len(judged.whole.repetitions),

@@ -30,7 +30,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def describe_table(judged: JudgedTable) -> list[str]:
-    """The best, the verdicts for unseen classes and for these test classes, and who did not train."""
+    """The best, the verdicts for unseen classes and for these test classes, and contestants that did not train."""
     words = []
     if judged.ranking:
         mean = 100 * float(judged.trained.scores.means.max())
@@ -45,7 +45,7 @@ def describe_table(judged: JudgedTable) -> list[str]:
 
 
 def describe_target(judged: JudgedTable, target: Target) -> str:
-    """The verdict about a single pair; of several, how many have which, and who is better or worse than whom."""
+    """The verdict about a single pair; of several, how many have which, and which are better or worse."""
     verdicts = [v for v in judged.asked if v.target == target]
     if len(verdicts) == 1:
         return verdicts[0].sentence
@@ -86,9 +86,9 @@ def explain_no_verdicts(judged: JudgedTable) -> str:
     """Why a table has no verdicts."""
     against, failed = judged.plan.against, judged.failed
     if failed and (against in failed or len(judged.trained.names) < 2):
-        which = "; ".join(f"{name} does not clear the floor, {floor}" for name, (floor, _) in failed.items())
+        which = "; ".join(f"{name} does not beat the baseline, {floor}" for name, (floor, _) in failed.items())
         remedy = "train longer, in more dimensions (model.dim), validate on more classes, or take other data"
-        return f"No verdict: {which}. What lies below a floor shows nothing about losses: {remedy}."
+        return f"No verdict: {which}. Losses that do not beat it did not train: {remedy}."
     if judged.trained.scores.can_be_judged:
         return f"No verdict: the baseline {against} is not in this table."
     contestants, classes, repetitions = judged.whole.scores.values.shape

@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
 
 def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) -> Table:
-    """Mean recall with both intervals, verdicts and other metrics; below, the floors.
+    """Mean recall with both intervals, verdicts and other metrics; below, the baselines.
 
     Args:
         judged: whose contestants that trained are the rows.
@@ -49,7 +49,7 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     for name, recall in judged.floors.items():
         floor = Scores((name,), recall[None], table.scores.sizes)
         half = [format_half_width(each[0]) for each in own_intervals(floor)]
-        rows.append([f"floor: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * (1 + len(shown))])
+        rows.append([f"baseline: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * (1 + len(shown))])
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
     metrics = ["interquartile mean over repetitions, R@1 %", *(METRICS[key] for key in shown)]
     columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *metrics]

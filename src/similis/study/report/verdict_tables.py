@@ -51,14 +51,14 @@ def pair_table(verdicts: Sequence[PairVerdict]) -> Table:
 
 
 def failed_table(judged: JudgedTable) -> Table:
-    """Contestants that did not train: recall, the floor that they do not clear, and their settings."""
+    """Contestants that did not train: recall, the baseline that they do not beat, and their settings."""
     rows = []
     for name, (floor, found) in sorted(judged.failed.items(), key=lambda each: -each[1][1].difference):
         settings = [describe_run(run) for run in judged.whole.records[name]]
         mean = judged.whole.scores.means[judged.whole.names.index(name)]
         rows.append([name, format_percent(mean), floor, f"{found.difference:+.2f}", f"{found.low:+.2f}",
                      "; ".join(dict.fromkeys(settings))])  # fmt: skip
-    columns = ["contestant", "R@1 %", "floor", "points above it", "lower end of the 95 % interval",
+    columns = ["contestant", "R@1 %", "baseline", "points above it", "lower end of the 95 % interval",
                "settings"]  # fmt: skip
     return Table(columns, rows)
 

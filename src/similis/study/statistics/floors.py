@@ -20,11 +20,11 @@ from similis.values import UserError, import_extra
 
 @dataclass(frozen=True)
 class NotTrained:
-    """A contestant whose interval does not clear the floor.
+    """A contestant whose interval does not lie above the baseline.
 
     Attributes:
         name: the contestant's.
-        difference: mean recall minus that of the floor, in points.
+        difference: mean recall minus that of the baseline, in points.
         low: lower end of the one-sided 95 % interval of the difference, in points.
     """
 
@@ -34,7 +34,7 @@ class NotTrained:
 
 
 def did_not_train(scores: Scores, floor: Floats) -> tuple[NotTrained, ...]:
-    r"""Contestants whose one-sided 95 % interval of the difference to the floor includes zero.
+    r"""Contestants whose one-sided 95 % interval of the difference to the baseline includes zero.
 
     The interval is for these test classes. Whether training did anything is a question about these runs, and the floor
     is measured on the same classes: an interval for unseen classes would call a contestant untrained because the test
@@ -77,11 +77,11 @@ def did_not_train(scores: Scores, floor: Floats) -> tuple[NotTrained, ...]:
 
 
 def floor_scores(scores: Scores, floor: Floats) -> Scores:
-    """The floor as scores of one contestant on the same classes; raises an error if it does not fit."""
+    """The baseline as scores of one contestant on the same classes; raises an error if it does not fit."""
     _, K, R = scores.values.shape
     if floor.ndim not in (1, 2) or len(floor) != K or (floor.ndim == 2 and floor.shape[1] < LEAST_REPETITIONS):
         raise UserError(
-            f"a floor of shape {floor.shape} given for {K} classes; give per-class recall ({K},), or "
+            f"a baseline of shape {floor.shape} given for {K} classes; give per-class recall ({K},), or "
             f"({K}, repetitions) with at least {LEAST_REPETITIONS} repetitions"
         )
     if K < 2 or R < LEAST_REPETITIONS:

@@ -1,4 +1,4 @@
-"""Verdicts about two contestants after every few repetitions, with error control over all looks."""
+"""Interim analyses: verdicts about two contestants after every few repetitions, with error control over all of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ NODES = 64  # of Gauss-Legendre quadrature between two boundaries
 def nominal_levels(
     looks: tuple[int, ...], *, most: int = LOOKS[-1], last: bool = False, level: float = LEVEL
 ) -> tuple[float, ...]:
-    r"""Two-sided level of the test at each look, so that all looks together reject a true null at most at ``level``.
+    r"""Two-sided level of each interim analysis, so that all together reject a true null at most at ``level``.
 
     O'Brien and Fleming's spending in the form of Lan and DeMets: after a share :math:`\tau` of the planned repetitions,
     :math:`\alpha(\tau) = 4 - 4\Phi(z_{1-\alpha/4} / \sqrt\tau)` is spent, half of it on each side. The looks
     need not be the planned ones.
 
     Args:
-        looks: repetitions at each look so far, rising.
-        most: repetitions that were planned before the first look.
-        last: whether no look can follow, for a reason other than the data (the time is up). The last look then spends
-            all that is left. Do not look again afterwards.
-        level: of all looks together, two-sided.
+        looks: repetitions at each interim analysis so far, rising.
+        most: repetitions that were planned before the first one.
+        last: whether none can follow, for a reason other than the data (the time is up). The last one then uses
+            the rest of the error rate. Do not analyse again afterwards.
+        level: of all of them together, two-sided.
 
     Example:
         >>> [round(each, 4) for each in nominal_levels((3, 5, 7, 10, 15))]
@@ -55,11 +55,11 @@ def nominal_levels(
 
 
 def information_shares(looks: tuple[int, ...], most: int, *, last: bool) -> Floats:
-    """Share of the planned repetitions at each look; 1 at the last."""
+    """Share of the planned repetitions at each interim analysis; 1 at the last."""
     if not looks or list(looks) != sorted(set(looks)) or looks[0] < 1 or looks[-1] > most:
         raise UserError(
-            f"looks at {list(looks)} of at most {most} repetitions given; name the repetitions at each look so far, "
-            "rising, and plan enough of them before the first look"
+            f"interim analyses at {list(looks)} of at most {most} repetitions given; name the repetitions of each so "
+            "far, rising, and plan enough of them before the first"
         )
     shares = np.array(looks, dtype=np.float64) / most
     if last:
@@ -71,9 +71,9 @@ def boundary(points: Floats, density: Floats, step: float, increment: float) -> 
     """The bound that a Brownian motion leaves now, and not before, with that probability.
 
     Args:
-        points: quadrature points between the bounds of the look before; empty at the first look.
+        points: quadrature points between the bounds of the interim analysis before; empty at the first.
         density: of the motion that is still inside, times the weights of the quadrature.
-        step: standard deviation of the motion since that look.
+        step: standard deviation of the motion since then.
         increment: the probability.
     """
     norm = import_extra("scipy.stats").norm
@@ -99,14 +99,14 @@ def continue_density(points: Floats, density: Floats, step: float, bound: float)
 def look_verdicts(
     scores: Scores, looks: tuple[int, ...], *, most: int = LOOKS[-1], last: bool = False, margin: float = MARGIN
 ) -> list[PairVerdict]:
-    """Verdicts for both targets about the first of two contestants against the second, at the newest look.
+    """Verdicts for both targets about the first of two contestants against the second, at the newest interim analysis.
 
-    Each target keeps its own 5 % over all looks, whatever the target on which the caller stops: for better and worse
-    two-sided, for equivalence one-sided.
+    Each target keeps its own 5 % over all interim analyses, whatever the target on which the caller stops:
+    two-sided for better and worse, one-sided for equivalence.
 
     Args:
         scores: two contestants, all repetitions so far.
-        looks: repetitions at each look so far, the newest last.
+        looks: repetitions at each interim analysis so far, the newest last.
         most: see :func:`nominal_levels`.
         last: see :func:`nominal_levels`.
         margin: differences below it, in points, do not matter.
@@ -124,7 +124,9 @@ def look_verdicts(
         verdict = pair_verdict(scores, found, judgement, 0, margin)
         sample = required_sample(found, 0, 1, target, margin=margin)
         if verdict.verdict == "undecided" and not last and sample.classes is None and sample.is_within(most):
-            verdict = replace(verdict, required=f"the looks up to {most} repetitions are expected to settle it")
+            verdict = replace(
+                verdict, required=f"the interim analyses up to {most} repetitions are expected to settle it"
+            )
         out.append(verdict)
     return out
 
@@ -138,15 +140,15 @@ def judge_look(
     last: bool = False,
     margin: float = MARGIN,
 ) -> Judgement:
-    """Judge two contestants at the newest look; arguments as for :func:`look_verdicts`.
+    """Judge two contestants at the newest interim analysis; arguments as for :func:`look_verdicts`.
 
     The levels belong to normal statistics and are applied to the p values of t tests. The classes are the same at every
     look; this makes the looks more alike and the error smaller.
     """
     if len(scores.names) != 2 or not looks or scores.values.shape[2] != looks[-1]:
         raise UserError(
-            f"{len(scores.names)} contestants with {scores.values.shape[2]} repetitions given for looks at "
-            f"{list(looks)}; give two contestants and the repetitions of the newest look"
+            f"{len(scores.names)} contestants with {scores.values.shape[2]} repetitions given for interim "
+            f"analyses at {list(looks)}; give two contestants and the repetitions of the newest analysis"
         )
     return judge_components(
         variance_components(scores),

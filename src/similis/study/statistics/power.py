@@ -112,7 +112,7 @@ def required_sample(
 def planned_repetitions(points: float, deviation: float, *, losses: int, pairs: int) -> int | None:
     """Repetitions that find a difference between two losses four times in five, before anything is run.
 
-    For these test classes; all losses are taken to vary alike.
+    For these test classes; all losses are assumed to have the same variance.
 
     Args:
         points: the true difference of R@1.

@@ -1,4 +1,4 @@
-"""Verdicts that depend on who else takes part."""
+"""Verdicts that depend on the other contestants."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class PairVerdict:
 
     Attributes:
         verdict: of the first against the second.
-        low, high: 95 % interval, simultaneous over the pairs (or looks) that the correction covers.
+        low, high: 95 % interval, simultaneous over the pairs (or interim analyses) that the correction covers.
         p: corrected, two-sided; compared with ``level``.
         equivalence: corrected p of two one-sided tests against ``margin``.
         within_margin: whether these show that the difference is inside the margin.
@@ -60,7 +60,7 @@ class PairVerdict:
         points = f"{self.difference:+.2f} points"
         spread = f"{points}, 95 % interval {self.low:+.2f} to {self.high:+.2f}, {format_p(self.p)}"
         if self.level != LEVEL:
-            spread += f" at a level of {self.level:.2g} for this look"
+            spread += f" at a level of {self.level:.2g} for this interim analysis"
         if self.verdict == "equivalent":
             return (
                 f"{self.first} and {self.second} are equivalent on {self.target}: the difference is within "
