@@ -42,7 +42,7 @@ class ImageCache:
         self._view(None if self._file is None else self._file.name)
         self._used[0] = 0
         self._starts[:] = -1
-        # The lock also orders memory: who sees a start sees the pixels that were written before it.
+        # The lock also orders memory: a reader that sees a start sees the pixels that were written before it.
         self._lock: Any = multiprocessing.get_context("spawn").Lock() if shared else threading.Lock()
 
     def _view(self, path: str | None) -> None:
@@ -79,7 +79,7 @@ class ImageCache:
         return self._pixels[start : start + 3 * height * width].reshape(height, width, 3)
 
     def put(self, row: int, image: Pixels) -> None:
-        """Keep an image if there is room."""
+        """Keep an image if it fits into the budget."""
         size = image.size
         with self._lock:
             start = int(self._used[0])

@@ -35,10 +35,7 @@ Opener = Callable[..., Manifest]
 
 
 def register_dataset(*, paper: str, counts: dict[str, Counts]) -> Callable[[Opener], Opener]:
-    """Register the decorated function as a known data set under its own name.
-
-    ``counts`` are the official ones by part, empty for generated data; ``paper`` is authors, title, venue, year.
-    """
+    """Register the decorated function as a data set under its own name, with its official counts by part."""
 
     def register(function: Opener) -> Opener:
         known.add(DatasetEntry(name=function.__name__, function=function, paper=paper, counts=counts))
@@ -51,9 +48,7 @@ def place_of(root: str | None) -> Path:
     """The folder of the data sets: the one given, or the one that the environment names."""
     place = root or os.environ.get(VARIABLE)
     if not place:
-        raise DataError(
-            f"where are the data sets? Set the environment variable {VARIABLE} to their folder, or give root="
-        )
+        raise DataError(f"no folder of data sets given; set the environment variable {VARIABLE} to it, or pass root=")
     if not Path(place).is_dir():
         raise DataError(f"the folder of the data sets does not exist: {place!r} (from {VARIABLE} or root=)")
     return Path(place)
@@ -100,7 +95,7 @@ def check_counts(name: str, manifest: Manifest, expected: dict[str, Counts]) -> 
     ]
     raise DataError(
         f"{name} differs from the official data set; {'; '.join(lines)}. Numbers measured on it are not "
-        "comparable with published ones; to use it all the same say allow_counts=True (--allow-counts)"
+        "comparable with published ones; to use it anyway, pass allow_counts=True (--allow-counts)"
     )
 
 

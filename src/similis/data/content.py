@@ -124,10 +124,7 @@ def write_cache(file: Path, entries: Mapping[str, list[str]]) -> None:
 
 
 def for_each(function: Callable[[str], T], names: Sequence[str], where: str, *, threads: int = THREADS) -> dict[str, T]:
-    """What a function makes of every name, in threads; one DataError counts the names on which it fails.
-
-    The function reads one image and raises OSError or ValueError; ``where`` names the data set in the message.
-    """
+    """Call a function that reads one image for every name, in threads; one DataError counts those that fail."""
 
     def attempt(part: Sequence[str]) -> list[tuple[T | None, str]]:
         return [outcome(function, name) for name in part]

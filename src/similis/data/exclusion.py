@@ -52,10 +52,10 @@ def leave_out(manifest: Manifest, split: Split, paths: set[str]) -> Split:
             f"{unknown} of {len(paths)} images to exclude are not in {manifest.name!r}; give the list of this data set"
         )
 
-    def kept(rows: Tensor) -> Tensor:
+    def drop_listed(rows: Tensor) -> Tensor:
         return rows[~listed[rows]]
 
-    train, validation, tested = kept(split.train), kept(split.validation), int(listed[split.test].sum())
+    train, validation, tested = drop_listed(split.train), drop_listed(split.validation), int(listed[split.test].sum())
     left = len(split.train) + len(split.validation) - len(train) - len(validation)
     logger.info("%d images are excluded; %d more of the list test, and stay", left, tested)
     if not len(train):

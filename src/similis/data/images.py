@@ -151,7 +151,7 @@ def upright(image: Any) -> Any:
     pillow, turn = import_extra("PIL.Image"), find_turn(image)
     image = to_rgb(image)
     turned = image.transpose(pillow.Transpose[turn]) if turn else image
-    return pillow.fromarray(np.asarray(turned))  # without what the file said: nobody shall turn it again
+    return pillow.fromarray(np.asarray(turned))  # without the metadata of the file, which would rotate it again
 
 
 def find_turn(image: Any) -> str | None:

@@ -68,7 +68,7 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); look at its permissions") from error
+        raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
 
 
 def as_bytes(values: Any) -> Any:

@@ -126,7 +126,7 @@ class Loader:
             if self.device.type == "cpu":
                 yield batch
                 continue
-            # labels are copied by who needs them there, and nobody waits
+            # the consumer copies labels to the device if it needs them there
             batch = batch._replace(labels=pin(batch.labels, self.device), ids=pin(batch.ids, self.device))
             if ahead is not None:
                 yield ahead

@@ -77,7 +77,8 @@ class Manifest:
         wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
         if wrong:
             raise DataError(
-                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}"
+                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}; compute "
+                "them again"
             )
         return found
 
@@ -129,7 +130,7 @@ class Manifest:
         """The encoded image of a row."""
         if self.source is None:
             if not self.has("bytes"):
-                raise DataError(f"data set {self.name!r} holds ready vectors and no images")
+                raise DataError(f"data set {self.name!r} holds vectors and no images; open a data set of images")
             return bytes(self.table.column("bytes")[row].as_py())
         return self.source.read(self.table.column("id")[row].as_py(), self.table.column("path")[row].as_py())
 
@@ -157,10 +158,7 @@ class Manifest:
         return replace(self, table=table)
 
     def fingerprint(self) -> str:
-        """The sha256 of ids, relative paths, labels, names, splits and of the contents of all images.
-
-        Equal on every machine and for every source: a folder and its packed copy have one fingerprint.
-        """
+        """The sha256 of ids, relative paths, labels, names, splits and contents; a packed copy has the same."""
         return self._digest
 
     @cached_property

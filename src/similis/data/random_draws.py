@@ -1,4 +1,4 @@
-"""Random numbers without state: one generator for each (seed, stream, step), whoever asks and in any order."""
+"""Random numbers without state: one generator for each (seed, stream, step), on any worker and in any order."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def shuffle(values: Ints, generator: np.random.Generator) -> Ints:
 
 
 def number_of_batches(rows: int, batch_size: int) -> int:
-    """floor(N / B); none at all is an error."""
+    """Number of whole batches, floor(N / B); zero raises an error."""
     if batch_size < 1:
         raise UserError(f"a batch has at least one image; given batch_size={batch_size}")
     if rows < batch_size:

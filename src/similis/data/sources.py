@@ -54,7 +54,7 @@ def connect(url: str) -> tuple[Any, str]:
     """The file system of an fsspec URL and the path in it."""
     try:
         system, path = import_extra("fsspec").core.url_to_fs(url)
-    except (ImportError, ValueError) as error:  # a protocol whose package is missing, or that nobody knows
+    except (ImportError, ValueError) as error:  # a protocol that is unknown, or whose package is missing
         raise DataError(f"{url!r} cannot be reached: {first_line(error)}") from error
     return system, str(path)
 

@@ -64,7 +64,7 @@ POLICIES = {
 
 
 def policy_of(name: str) -> Policy:
-    """The policy of that name; an unknown one is answered with the nearest.
+    """The policy of that name; an unknown name raises an error with the nearest.
 
     Example:
         >>> policy_of("resize-crop").crop
@@ -76,7 +76,7 @@ def policy_of(name: str) -> Policy:
 
 
 def draws_of(seed: int, epoch: int, image: int, view: int = 0) -> list[float]:
-    """Uniform numbers in [0, 1) that belong to one view of an image in one epoch, whoever asks and in any order.
+    """Uniform numbers in [0, 1) that belong to one view of an image in one epoch, on any worker and in any order.
 
     Example:
         >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)

@@ -1,4 +1,4 @@
-"""The engine: the only package that starts or reaches other processes.
+"""The engine: the only package that starts processes or communicates with other ranks.
 
 Input: a function and items, or a function for ranks that share a batch. Output: its results, in order.
 Modules: ``local`` and ``ray`` (items on many processes), ``elastic``, ``ray_train`` and ``process_group`` (ranks of

@@ -1,7 +1,7 @@
-"""Questions to the other processes, by torch.distributed, with exact gradients.
+"""Collectives of torch.distributed with exact gradients.
 
 Every collective is differentiated as what it is: a linear map of the values of all processes. The
-gradient of a sum is a sum, that of a gather is a reduce-scatter. So the joined gradients are those
+gradient of a sum is a sum, that of a gather is a reduce-scatter. So the mean gradients are those
 of the sum over processes of what each calls ``backward`` on, whatever a loss does in between.
 """
 
@@ -57,7 +57,7 @@ class Collectives:
 
     def counts(self, rows: int) -> tuple[int, ...]:
         """The number of rows that each process has, in the order of ranks."""
-        found = self._gathered(torch.tensor([rows], dtype=torch.int64, device=self.device))
+        found = self._gather_over_ranks(torch.tensor([rows], dtype=torch.int64, device=self.device))
         return tuple(found.tolist())
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
@@ -86,7 +86,7 @@ class Collectives:
             by_type.setdefault(value.dtype, []).append(value)
         for same in by_type.values():
             flat = torch.cat([value.reshape(-1) for value in same])
-            flat = self._summed(flat).div_(self.world)
+            flat = self._sum_over_ranks(flat).div_(self.world)
             for value, part in zip(same, torch.split(flat, [value.numel() for value in same]), strict=True):
                 value.copy_(part.view_as(value))
 
@@ -98,13 +98,13 @@ class Collectives:
         """A value of its own where the group wants it."""
         return value.detach().to(self.device, copy=True).contiguous()
 
-    def _summed(self, value: Tensor) -> Tensor:
+    def _sum_over_ranks(self, value: Tensor) -> Tensor:
         out = self._copy(value)
         self.bytes["sum"] += size_of(out)
         dist.all_reduce(out, group=self.group)
         return out.to(value.device)
 
-    def _gathered(self, rows: Tensor) -> Tensor:
+    def _gather_over_ranks(self, rows: Tensor) -> Tensor:
         """Equal numbers of rows from every process, one after the other."""
         here = rows.to(self.device).contiguous()
         out = here.new_empty((self.world * len(rows), *rows.shape[1:]))
@@ -112,7 +112,7 @@ class Collectives:
         _all_gather(out, here, group=self.group)
         return out.to(rows.device)
 
-    def _scattered(self, rows: Tensor) -> Tensor:
+    def _scatter_over_ranks(self, rows: Tensor) -> Tensor:
         """Of equal blocks, one for each process, the sum over processes of this one's block."""
         here = rows.to(self.device).contiguous()
         out = here.new_empty((len(rows) // self.world, *rows.shape[1:]))
@@ -125,14 +125,14 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, processes: Collectives) -> Tensor:
         ctx.processes = processes
-        out = processes._summed(value)
+        out = processes._sum_over_ranks(value)
         if not out.is_floating_point():
             ctx.mark_non_differentiable(out)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return ctx.processes._summed(gradients[0]), None
+        return ctx.processes._sum_over_ranks(gradients[0]), None
 
 
 class _Gather(torch.autograd.Function):
@@ -140,7 +140,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, processes: Collectives, counts: tuple[int, ...]) -> Tensor:
         ctx.processes, ctx.counts = processes, counts
         plain = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
-        joined = remove_padding(processes._gathered(pad_rows(plain, max(counts))), counts).to(rows.dtype)
+        joined = remove_padding(processes._gather_over_ranks(pad_rows(plain, max(counts))), counts).to(rows.dtype)
         if not rows.is_floating_point():
             ctx.mark_non_differentiable(joined)
         return joined
@@ -149,7 +149,7 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         processes, counts = ctx.processes, ctx.counts
         blocks = torch.cat([pad_rows(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
-        return processes._scattered(blocks)[: counts[processes.rank]], None, None
+        return processes._scatter_over_ranks(blocks)[: counts[processes.rank]], None, None
 
 
 def replicate(network: nn.Module, communicator: Communicator | None) -> nn.Module:

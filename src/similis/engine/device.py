@@ -90,7 +90,7 @@ def count_cores() -> int:
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """Most bytes that this process has held so far, on a card or in the host's memory; None where nobody tells."""
+    """Most bytes that this process has held so far, on a card or in the host's memory; None where it is unknown."""
     import torch
 
     if device.type != CPU:

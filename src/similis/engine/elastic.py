@@ -40,7 +40,7 @@ def launch(
         restarts: how often processes may be lost.
     """
     if ranks < 1:
-        raise UserError(f"ranks={ranks} given; at least one process has to work")
+        raise UserError(f"ranks={ranks} given; give 1 or more")
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -70,10 +70,7 @@ def launch(
 
 @contextmanager
 def quiet_launcher() -> Iterator[None]:
-    """The launcher without its log of every signal and traceback: the error that is raised says what happened.
-
-    The ranks inherit a level of torch's own log: DistributedDataParallel would warn of unused parameters that are not.
-    """
+    """Silence the logs of the launcher and of DistributedDataParallel; the error that is raised says what happened."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     loggers = [logging.getLogger(name) for name in ("torch.distributed.elastic", "torch.multiprocessing.spawn")]
     levels = [logger.level for logger in loggers]

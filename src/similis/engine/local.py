@@ -48,7 +48,7 @@ def map(  # noqa: A001 - engine.map is what it is
         [1, 2, 3]
     """
     if workers < 1:
-        raise UserError(f"workers={workers} given; at least one process has to work")
+        raise UserError(f"workers={workers} given; give 1 or more")
     work = list(items)
     if workers == 1 or len(work) < 2:
         return [report_result(function(item), on_result) for item in work]

@@ -22,7 +22,7 @@ class RankFailedError(SimilisError, RuntimeError):
 
 
 class Call(NamedTuple):
-    """What every rank is to do; ``folder`` is seen by all ranks and by who waits for them."""
+    """What every rank is to do; ``folder`` is seen by all ranks and by the process that waits for them."""
 
     folder: Path
     function: Callable[..., Any]

@@ -45,7 +45,7 @@ class Share:
 
 
 def ray_library() -> Any:
-    """The Ray library; a missing one is answered with the extra that brings it."""
+    """The Ray library; if it is missing, an error names the extra."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unasked
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a process without a card hides the cards
     return import_extra("ray")
@@ -98,13 +98,13 @@ def map(  # noqa: A001 - as in the engine on this machine
     Args:
         function: of one item; called again after a lost worker, so it should go on where it was.
         items: what to work on.
-        workers: tasks at a time; None for as many as the cluster has room for.
+        workers: tasks at a time; None for as many as the cluster can run.
         share: what one task takes of the cluster.
         retries: lost workers per task before it counts as failed.
         on_result: called with each result as soon as it is there.
     """
     if workers is not None and workers < 1:
-        raise UserError(f"workers={workers} given; at least one task has to run at a time")
+        raise UserError(f"workers={workers} given; give 1 or more")
     ray, work = ray_library(), list(items)
     connect()
     task = ray.remote(call_at).options(max_retries=retries, retry_exceptions=False, **(share or Share()).options())
@@ -141,7 +141,7 @@ def first_result(ray: Any, waiting: dict[Any, int], retries: int) -> tuple[int, 
 
 
 def cancel(ray: Any, waiting: Iterable[Any]) -> None:
-    """Let tasks go whose results nobody wants."""
+    """Cancel tasks whose results are not needed."""
     for task in waiting:
         ray.cancel(task, force=False)
 

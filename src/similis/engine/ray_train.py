@@ -1,4 +1,4 @@
-"""Ranks on a Ray cluster, placed, joined and begun again by Ray Train."""
+"""Ranks on a Ray cluster, placed, connected and restarted by Ray Train."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def train_on_ray(
 ) -> list[Any]:
     """``function(communicator, *arguments)`` on workers that share a process group; results in the order of ranks.
 
-    Ray Train reserves room for all workers at once. When a worker or its node is lost, it begins all of them again as
-    soon as there is room, so the function must go on from its last checkpoint. An error of this package is raised here
-    as it is and not tried again.
+    Ray Train reserves the resources of all workers at once. When a worker or its node is lost, it restarts all of them
+    as soon as resources are free, so the function must resume from its last checkpoint. An error of this
+    package is raised here unchanged and not retried.
 
     Args:
         function: its first argument is a communicator.
@@ -40,7 +40,7 @@ def train_on_ray(
         device: of the workers, by name; a worker sees those that its share gives it.
     """
     if workers < 1:
-        raise UserError(f"workers={workers} given; at least one has to work")
+        raise UserError(f"workers={workers} given; give 1 or more")
     ray_library()
     connect()
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
@@ -77,7 +77,7 @@ def train_on_ray(
 
 
 def work(config: dict[str, Any]) -> None:
-    """What a worker does: Ray Train has joined it to the group; call the function, in the driver's folder."""
+    """What a worker does: Ray Train has added it to the group; call the function, in the driver's folder."""
     from similis.engine.collectives import Collectives
     from similis.engine.device import choose_device, use_device
 

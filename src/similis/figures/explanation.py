@@ -1,4 +1,4 @@
-"""Two images side by side, lit where they are alike."""
+"""Two images side by side, lit where they are similar."""
 
 from __future__ import annotations
 

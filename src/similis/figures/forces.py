@@ -113,7 +113,7 @@ def build_drawn_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, 
 
 
 def lower_counts(entry: LossEntry, form: str) -> dict[str, int]:
-    """Numbers of proxies per class that the picture has no room for, lowered to three."""
+    """Lower numbers of proxies per class that do not fit into the picture to three."""
     options = {**entry.options, **entry.forms[form]}
     counts = [key for make in entry.learns.values() for key in keyword_defaults(make)]
     values = ((key, options[key]) for key in counts)

@@ -51,10 +51,7 @@ def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
 
 
 def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title: str = "") -> Figure:
-    """Loss above, R@1 below, both over epochs.
-
-    ``chosen`` is the epoch that is marked; ``measured_on`` says in words which classes the recall is of.
-    """
+    """Draw the loss above and R@1 on the classes ``measured_on`` below, over epochs; ``chosen`` is marked."""
     if not curves:
         raise DataError("the metrics hold no step; curves need at least one")
     recalls = any(curve.recalls for curve in curves)

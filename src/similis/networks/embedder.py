@@ -104,10 +104,7 @@ class Embedder(nn.Module):
 
     @torch.no_grad()
     def cacheable_features(self, images: Tensor) -> Tensor:
-        """What a frozen backbone gives and :meth:`embed_features` takes, as small as it may be kept.
-
-        Pooled vectors (B, F) if the pooling learns nothing, the whole map for ``gem``.
-        """
+        """The input of :meth:`embed_features`: pooled vectors (B, F), or the whole map if the pooling learns."""
         features = self.features(images)
         learns = self.pooling is not None and self.pooling.power is not None
         return features if learns else self.pool(features)

@@ -1,4 +1,4 @@
-"""Class names to a matrix of class similarities, by a text encoder; the only door to such encoders.
+"""Class names to a matrix of class similarities, by a text encoder; the only module that imports such encoders.
 
 The encoder never enters a run: the matrix is written to a file, the run's spec carries the file's hash.
 """
@@ -32,7 +32,7 @@ class ClassSimilarity(NamedTuple):
     source: str
 
     def select(self, names: Sequence[str]) -> Tensor:
-        """The matrix for these classes in this order; an unknown name is answered with the nearest one."""
+        """The matrix for these classes in this order; an unknown name raises an error with the nearest."""
         place = {name: row for row, name in enumerate(self.names)}
         for name in names:
             if name not in place:

@@ -19,7 +19,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
 
 
 def part_generator(seed: int, part: str) -> torch.Generator:
-    """A generator of its own for each part, so that a head starts alike on every backbone.
+    """A generator of its own for each part, so that a head starts with the same weights on every backbone.
 
     Example:
         >>> part_generator(1, "head").initial_seed() == part_generator(1, "backbone").initial_seed()
@@ -30,10 +30,7 @@ def part_generator(seed: int, part: str) -> torch.Generator:
 
 
 def build_initialised(make: Callable[[], Net], generator: torch.Generator) -> Net:
-    """The network that ``make`` builds, its weights drawn from ``generator`` in the order of its layers.
-
-    It is built without storage first: PyTorch's constructors would draw from the global generator.
-    """
+    """The network that ``make`` builds, its weights drawn from ``generator`` and not from the global one."""
     with torch.device("meta"):
         net = make()
     net.to_empty(device="cpu")

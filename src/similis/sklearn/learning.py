@@ -91,9 +91,9 @@ class Problem(NamedTuple):
             half, product = 0.5, components @ (components.T @ components)
         elif self.similar is not None:
             product = (components @ self.similar.T) @ self.similar / max(1, len(self.similar))
-        slope = self.share * (self.rows.T @ by_rows).T + 2.0 * weight * product
+        gradient = self.share * (self.rows.T @ by_rows).T + 2.0 * weight * product
         value = self.share * value + half * weight * float((components * product).sum())
-        return value, np.concatenate([slope.ravel(), *(self.share * each for each in rest)])
+        return value, np.concatenate([gradient.ravel(), *(self.share * each for each in rest)])
 
     def minimise(self, start: Array) -> OptimizeResult:
         """L-BFGS until a step gains less than ``tol`` relative to the value, or for ``max_iter`` steps."""

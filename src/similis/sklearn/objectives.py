@@ -69,14 +69,14 @@ def random_neighbours(z: Array, labels: IntArray, weights: Array, form: str) -> 
             near, near_log = softmax(np.where(np.isneginf(scores), scores, logs[own]) if form == "collapse" else scores)
             if form == "collapse":
                 near_log += (near * np.nan_to_num(scores - logs[own], neginf=0.0)).sum(1)
-            slopes, every_log = softmax(exponents)
+            gradients, every_log = softmax(exponents)
             gap = every_log - near_log  # -log p_i of NCA
             counts = weights[block] * (np.exp(-gap) if form == "sum" else 1.0)
             value += float((-counts if form == "sum" else counts * gap).sum())
-            slopes[:, own] -= near
-            slopes *= -counts[:, None]
-            gathered[block] += slopes @ extended
-            gathered += slopes.T @ extended[block]
+            gradients[:, own] -= near
+            gradients *= -counts[:, None]
+            gathered[block] += gradients @ extended
+            gathered += gradients.T @ extended[block]
     return value, 2.0 * (gathered[:, -1:] * z - gathered[:, :-1])
 
 
@@ -117,10 +117,10 @@ def lmnn(
         for block in blocks:
             distances[block, block] = np.inf
         row, column = np.nonzero(distances < limits.max(1)[:, None])  # few pairs are active: the rest stays untouched
-        push, slope = hinge(limits[row] - distances[row, column][:, None], smooth)
+        push, derivative = hinge(limits[row] - distances[row, column][:, None], smooth)
         both = mu * (weights[row] * weights[column])[:, None]
         value = float((pulls * near).sum() + (both * push).sum())
-        pushes = both * slope
+        pushes = both * derivative
         pulls += np.stack([np.bincount(row, one, minlength=len(z)) for one in pushes.T], axis=1)
         pair = np.zeros_like(distances)
         pair[row, column] = -pushes.sum(1)
@@ -156,8 +156,8 @@ def constraints(
     np.fill_diagonal(both, 0.0)
 
     def evaluate(z: Array) -> tuple[float, Array]:
-        value, slope = pair_hinges(squared_distances(z), similar, upper, lower, smooth)
-        return 0.5 * float(np.vdot(both, value)), laplacian_gradient(both * slope, z)
+        value, derivative = pair_hinges(squared_distances(z), similar, upper, lower, smooth)
+        return 0.5 * float(np.vdot(both, value)), laplacian_gradient(both * derivative, z)
 
     return evaluate
 
@@ -174,12 +174,12 @@ def tuple_constraints(
     def evaluate(z: Array) -> tuple[float, Array]:
         distances = np.einsum("nr,nr->n", z, z)
         if similar is not None:
-            value, slope = pair_hinges(distances, similar, upper, lower, smooth)
+            value, derivative = pair_hinges(distances, similar, upper, lower, smooth)
         else:
             near, far = np.split(distances, 2)
-            value, slope = hinge(near - far + margin, smooth)
-            slope = np.stack([slope, -slope])
-        return float((weights * value).sum()), 2.0 * (weights * slope).reshape(-1, 1) * z
+            value, derivative = hinge(near - far + margin, smooth)
+            derivative = np.stack([derivative, -derivative])
+        return float((weights * value).sum()), 2.0 * (weights * derivative).reshape(-1, 1) * z
 
     return evaluate
 
@@ -191,8 +191,8 @@ def laplacian_gradient(pair: Array, z: Array) -> Array:
 
 def pair_hinges(distances: Array, similar: Any, upper: float, lower: float, smooth: float = 0.0) -> tuple[Array, Array]:
     """[d - u]_+ of similar and [l - d]_+ of other pairs, by squared distance, and the derivatives by d."""
-    value, slope = hinge(np.where(similar, distances - upper, lower - distances), smooth)
-    return value, np.where(similar, slope, -slope)
+    value, derivative = hinge(np.where(similar, distances - upper, lower - distances), smooth)
+    return value, np.where(similar, derivative, -derivative)
 
 
 def hinge(excess: Array, smooth: float = 0.0) -> tuple[Array, Array]:
@@ -202,8 +202,8 @@ def hinge(excess: Array, smooth: float = 0.0) -> tuple[Array, Array]:
         h(z) = 0,\; z \le 0 \qquad z^2 / (2 s),\; 0 < z < s \qquad z - s / 2,\; z \ge s
     """
     above = np.maximum(excess, 0.0)
-    slope = np.minimum(above / smooth, 1.0) if smooth > 0 else np.sign(above)
-    return slope * (above - 0.5 * smooth * slope), slope
+    derivative = np.minimum(above / smooth, 1.0) if smooth > 0 else np.sign(above)
+    return derivative * (above - 0.5 * smooth * derivative), derivative
 
 
 def build_loss(name: str, options: Mapping[str, OptionValue], classes: int, dim: int, seed: int) -> Loss:

@@ -41,8 +41,7 @@ def save_checkpoint(
 ) -> None:
     """Everything that continuing needs: weights, loss, optimiser, average, tables, position, notes of the run.
 
-    Where processes share the run, every one of them calls this, and the first one writes: class vectors that are
-    divided over them are written whole.
+    All ranks of a run call this, and rank 0 writes; sharded proxies are written whole.
 
     ``contents`` names the run and the stage. With ``keep``, the file that is there now is sound and is kept beside it.
     """

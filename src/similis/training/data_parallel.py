@@ -14,7 +14,7 @@ from similis.values import Communicator
 
 
 def average_gradients(parameters: Iterable[nn.Parameter], communicator: Communicator | None) -> None:
-    """Replace gradients by their mean over the processes, which is the gradient of the joined batch's loss."""
+    """Replace gradients by their mean over the ranks, which is the gradient of the loss of the global batch."""
     if communicator is not None:
         communicator.average([p.grad for p in parameters if p.grad is not None])
 
@@ -44,7 +44,7 @@ def select_replicated(parameters: Sequence[nn.Parameter], objective: nn.Module) 
 
 @torch.no_grad()
 def clip_global_norm(parameters: Sequence[nn.Parameter], objective: nn.Module, limit: float) -> None:
-    """Scale gradients down to a norm over all parameters, those of the other processes included."""
+    """Clip gradients to a norm over all parameters, those of the other ranks included."""
     divided = list(sharded_parameters(objective).values())
     if not divided:
         nn.utils.clip_grad_norm_(parameters, limit)
@@ -66,7 +66,7 @@ def sum_of_squares(parameters: Sequence[nn.Parameter]) -> Tensor:
 def sharded_keys(
     objective: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> dict[str, Partition]:
-    """Keys of a checkpoint under which something is divided: class vectors and their moments, and how they are."""
+    """Keys of a checkpoint that hold sharded proxies and their moments, each with its partition."""
     every = [p for group in optimiser.param_groups for p in group["params"]]
     numbers = {id(parameter): number for number, parameter in enumerate(every)}
     found = {}

@@ -56,7 +56,7 @@ class Events:
         self._write({"step": step, "summary": {"value": [{"tag": name, "simple_value": value}]}})
 
     def _write(self, fields: Mapping[str, Any]) -> None:
-        """One record, flushed, so that a TensorBoard that looks on sees it."""
+        """One record, flushed, so that a running TensorBoard shows it."""
         if self._writer is None:
             return
         try:

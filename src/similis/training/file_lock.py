@@ -9,7 +9,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # a system without such locks: whoever starts two writers there must not
+except ImportError:  # a system without such locks: do not start two writers there
     fcntl = None  # type: ignore[assignment]
 
 from similis.values import UserError

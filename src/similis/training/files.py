@@ -41,10 +41,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path | None = None) -> None:
-    """Write a file so that readers, and a crash at any moment, find the old one or the new one and never a half.
-
-    ``write`` gets the path to write to; ``previous`` is where the old file goes once the new one is on the disk.
-    """
+    """Write a file atomically with ``write(path)``; the old file moves to ``previous``, if given."""
     beside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")  # nodes may share the folder
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

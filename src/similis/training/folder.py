@@ -67,10 +67,7 @@ class RunFolder:
         return value
 
     def tidy(self, names: Iterable[str]) -> None:
-        """Remove files that a finished run no longer needs, and halves that a killed process left beside them.
-
-        What cannot be removed, in a folder that is read-only say, stays: it harms nobody.
-        """
+        """Remove files that a finished run no longer needs, and partial files of killed processes, where it may."""
         for path in [*(self.path / name for name in names), *self.path.glob(".*")] if self.writes else ():
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -83,10 +80,7 @@ class RunFolder:
             file.write(json.dumps(record, sort_keys=True) + "\n")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The lines of the metrics, without a last one that a crash cut short.
-
-        Other lines that cannot be read are left out with a warning: no result depends on them.
-        """
+        """The records of the metrics, without an incomplete last line; other unreadable lines raise a warning."""
         if not self.metrics.exists():
             return
         try:
@@ -100,10 +94,7 @@ class RunFolder:
         yield from (record for record in found if record is not None)
 
     def forget_after(self, stage: str, step: int, epoch: int) -> None:
-        """Drop the lines of a stage that lie beyond a checkpoint, before they are written again.
-
-        A validation carries its epoch: one after the checkpoint's last step may be later than the checkpoint.
-        """
+        """Drop the records of a stage after a checkpoint's step and epoch, before they are written again."""
         if not self.writes or not self.metrics.exists():
             return
         kept = [r for r in self.records() if r["stage"] != stage or (r["step"] <= step and r.get("epoch", 0) <= epoch)]

@@ -39,10 +39,7 @@ def save_tensors(
 
 
 def read_tensors(path: Path, contents: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file; one that was damaged or exchanged raises a DamagedError.
-
-    ``contents`` are the words that it must have been saved under; None for any.
-    """
+    """Tensors and metadata of a safetensors file; a damaged file, or other ``contents``, raises a DamagedError."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

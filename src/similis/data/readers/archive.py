@@ -63,7 +63,9 @@ def read_member(archive: zipfile.ZipFile, path: str, place: str) -> bytes:
     except SimilisError:
         raise
     except KeyError as error:
-        raise DataError(f"{path!r} is named by the table but missing in the archive {place!r}") from error
+        raise DataError(
+            f"{path!r} is named by the table but missing in the archive {place!r}; add it or correct the table"
+        ) from error
     except Exception as error:  # it is damaged, encrypted, or packed in a way that Python does not know
         raise DataError(f"{path!r} of {place!r} cannot be unpacked ({error}); make the archive again") from error
 
@@ -74,10 +76,7 @@ def _zip(archive: str, mark: str, process: int, thread: int) -> zipfile.ZipFile:
 
 
 def read_archive(place: str, *, table: str | None = None) -> Manifest:
-    """A manifest from a zip archive; images are read from the archive, nothing is unpacked.
-
-    The table is the TSV or CSV named, or the file of the same name beside the zip, if there is one.
-    """
+    """A manifest from a zip archive, not unpacked; ``table`` defaults to a TSV or CSV of the same name beside it."""
     with open_zip(place) as archive:
         names = {False: set[str](), True: set[str]()}
         for entry in archive.infolist():

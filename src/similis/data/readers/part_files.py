@@ -13,7 +13,7 @@ from similis.data.manifest import Manifest
 from similis.values import DataError, import_extra
 
 STAMP = b"similis.embedding"  # key of the schema's metadata
-SHARED = ("format", "model", "source", "key", "part_size", "parts")  # what all part files of one job state alike
+SHARED = ("format", "model", "source", "key", "part_size", "parts")  # metadata that all part files of one job share
 
 
 def list_part_files(folder: str | Path) -> list[Path]:

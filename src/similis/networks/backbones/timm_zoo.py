@@ -225,7 +225,7 @@ def classifier_keys(net: Any) -> tuple[str, ...]:
 def leave_out_unused(backbone: Zoo, size: int) -> None:
     """Take parameters that the map does not depend on (norms behind timm's own pooling) out of training.
 
-    An optimiser would only decay them, and training over many processes waits for gradients that never come.
+    An optimiser would only decay them, and distributed training waits for gradients that never come.
     """
     mode = backbone.training
     parameters = [p for p in backbone.parameters() if p.requires_grad]  # fixed positions stay fixed
