@@ -12,7 +12,7 @@ from similis.cli import VERBS, app
 INTRO = """# Command line
 
 `similis VERB --help` prints the same as this page. Every verb takes `--json`; that, exit codes and completion are
-explained in [scripts and shells](scripting.md). The same command again continues where it stopped.
+explained in [scripts and shells](scripting.md). Rerunning a command continues where it stopped.
 """
 
 

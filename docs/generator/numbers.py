@@ -103,14 +103,14 @@ def sign_of_the_push() -> Demonstration:
     push = torch.where(own, 0.0, (32 * (cosine + 0.1)).exp())
     loss = pull.sum(0).log1p().mean() + push.sum(0).log1p().mean()
     assert abs(loss.item() - proxy_anchor(A, A_LABELS, PROXIES_A).item()) < 1e-12  # it is our loss, of free cosines
-    (slope,) = torch.autograd.grad(loss, cosine)
+    (derivative,) = torch.autograd.grad(loss, cosine)
     printed = -32 * push / (1 + push.sum(0)) / 3
     sample, proxy = divmod(int(push.argmax()), 3)
     return Demonstration(
         "Eq. 20 would attract negatives",
         "Derivative of ProxyAnchor by the cosine of a sample and a foreign proxy.",
         [
-            (f"sample {sample}, proxy {proxy}", shown(printed[sample, proxy]), shown(slope[sample, proxy])),
+            (f"sample {sample}, proxy {proxy}", shown(printed[sample, proxy]), shown(derivative[sample, proxy])),
         ],
     )
 

@@ -71,12 +71,12 @@ def own_proxy_below() -> Demonstration:
 def margin_outside_the_graph() -> Demonstration:
     cosine, m = 0.5, 0.5
     theta = math.acos(cosine)
-    slope = 64 * math.sin(theta + m) / math.sin(theta)
+    derivative = 64 * math.sin(theta + m) / math.sin(theta)
     return Demonstration(
         "ArcFace with the margin added outside of the graph",
         "Derivative of the target's logit by its cosine at 0.5, margin 0.5 rad, scale 64.",
         [
-            ("derivative", shown(64.0), shown(slope)),
+            ("derivative", shown(64.0), shown(derivative)),
         ],
     )
 

@@ -70,7 +70,7 @@ def test_the_card_says_what_the_run_recorded(done, bundle):
     row = re.search(r"^\| this model \| (.*) \| (.*) to (.*) \| (.*) \|$", card, re.M).groups()
     expected = (values["test"]["recall@1"], span.low, span.high, values["test"]["map@r"])
     assert row == tuple(f"{100 * value:.2f}" for value in expected)
-    floors = re.findall(r"^\| floor: .* at (\d+) pixels \| (\S+) \|  \| (\S+) \|$", card, re.M)
+    floors = re.findall(r"^\| baseline: .* at (\d+) pixels \| (\S+) \|  \| (\S+) \|$", card, re.M)
     assert floors == [
         (str(b["pixels"]), f"{100 * b['recall@1']:.2f}", f"{100 * b['map@r']:.2f}") for b in values["before"]
     ]
@@ -111,7 +111,7 @@ def test_the_change_by_a_precision_is_that_of_its_vectors(done, tmp_path, capsys
     unseen = set(rounded.chosen.classes)
     found = []
     for model in (exact, rounded):
-        vectors, labels, names = model.gallery.contents().labelled()
+        vectors, labels, names = model.gallery.contents().labelled_vectors()
         kept = torch.tensor([names[label] in unseen for label in labels.tolist()])
         found.append(evaluate(vectors[kept], labels[kept], ks=(1,)).means["recall@1"])
     assert [told["before"], told["after"]] == pytest.approx(found, abs=1e-12)

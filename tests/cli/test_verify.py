@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from similis.model.verification import linked, read_threshold
+from similis.model.verification import connected_components, read_threshold
 from similis.retrieval.verification import verify
 from similis.training.folder import RunFolder
 from similis.values import DataError, Embedded
@@ -103,4 +103,4 @@ def test_a_damaged_threshold_is_noticed(done):
 
 
 def test_links_join_in_any_order():
-    assert linked([(4, 2), (0, 1), (2, 1)], 6) == [0, 0, 0, 3, 0, 5]
+    assert connected_components([(4, 2), (0, 1), (2, 1)], 6) == [0, 0, 0, 3, 0, 5]

@@ -7,10 +7,10 @@ import math
 import torch
 
 from similis.retrieval.suspects import (
-    alike_classes,
     belonging,
     label_votes,
     nearest_samples,
+    similar_classes,
     strangeness,
 )
 
@@ -75,5 +75,5 @@ def test_foreign_samples_are_strange_even_when_they_resemble_each_other():
 def test_one_class_cut_in_two_looks_alike():
     x, labels = clouds(each=30)
     given = torch.where((labels == 2) & (torch.arange(len(labels)) % 2 == 0), 6, labels)
-    pairs = alike_classes(label_votes(nearest_samples(x), given).shares)
+    pairs = similar_classes(label_votes(nearest_samples(x), given).shares)
     assert [(a, b) for a, b, _ in pairs] == [(2, 6)]

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why two images are alike: their similarity, the part (2, h, w) of each place in it, and a matplotlib figure."""
+    """Why two images are similar: their similarity, the part (2, h, w) of each place in it, and a matplotlib figure."""
 
     similarity: float
     parts: Tensor
@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
 def explain_pair(
     encoder: Encoder, a: Any, b: Any, names: Sequence[str], similarity: float | None = None
 ) -> Explanation:
-    """How alike two images are, and where.
+    """How similar two images are, and where.
 
     Args:
         encoder: of the model.
@@ -65,9 +65,9 @@ def explain_pair(
     """
     pixels, images = encoder.prepare([a, b])
     own, parts = similarity_maps(encoder.embedder, images)
-    title = f"cosine similarity {own:.3f}; lit where the images are alike"
+    title = f"cosine similarity {own:.3f}; lit where the images are similar"
     if similarity is not None:
-        title = f"similarity {similarity:.2f}; lit where the images are alike, by the thumbnail that is kept"
+        title = f"similarity {similarity:.2f}; lit where the images are similar, by the stored thumbnail"
     return Explanation(own, parts, draw_explanation(pixels, parts, names=names, title=title))
 
 
@@ -104,7 +104,7 @@ def item_entries(
 
 
 def default_id(item: Any, digest: str) -> str:
-    """What an item is called if nobody says: its path, or a part of its hash."""
+    """Default id of an item: its path, or a part of its hash."""
     if isinstance(item, str | Path):
         return str(item)
     if not digest:

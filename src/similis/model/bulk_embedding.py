@@ -62,7 +62,7 @@ def embed_data(
             stay when images are added.
         part_size: rows of a part: what a killed worker loses at most.
         batch_size: images in one forward.
-        executor: who works; None for this process.
+        executor: where tasks run; None for this process.
         on_part: called after each part with the images that this attempt has to embed, and those of the part.
     """
     if part_size < 1 or batch_size < 1:

@@ -51,7 +51,7 @@ def labelled_sample(held: Contents, classes: Sequence[str] = ()) -> Sample | Non
         held: a gallery.
         classes: names of those to draw from, where they are in the gallery: what the model was not trained on.
     """
-    vectors, labels, names = held.labelled()
+    vectors, labels, names = held.labelled_vectors()
     asked = set(classes)
     wanted = [number for number, name in enumerate(names) if name in asked] or list(range(len(names)))
     drawn = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(0))
@@ -67,10 +67,7 @@ def labelled_sample(held: Contents, classes: Sequence[str] = ()) -> Sample | Non
 
 
 def error_rates(held: Contents, classes: Sequence[str] = ()) -> list[Rate]:
-    """Rates at thresholds from the lowest to the highest similarity of labelled images; none without pairs.
-
-    Training classes make rates too low; arguments are those of :func:`labelled_sample`.
-    """
+    """Rates at thresholds from the lowest to the highest similarity of labelled images; none without pairs."""
     found = labelled_sample(held, classes)
     if found is None:
         return []

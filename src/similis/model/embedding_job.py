@@ -49,7 +49,7 @@ class EmbeddingJob:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What every part file of the job states alike."""
+        """Metadata that all part files of the job share."""
         return dict(
             zip(SHARED, (FORMAT, self.model_hash, self.source, self.key, self.part_size, self.parts), strict=True)
         )

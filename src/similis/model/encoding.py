@@ -42,7 +42,7 @@ class Encoder:
         """Whether this is one item, and not a collection."""
         return is_item(items) or is_vector(items)
 
-    def listed(self, items: Any) -> list[Any]:
+    def as_list(self, items: Any) -> list[Any]:
         """One item or several as a list."""
         return [items] if self.is_one(items) else list(check_several(items))
 
@@ -98,13 +98,10 @@ class Encoder:
     def look_up(
         self, items: Sequence[Any], gallery: Gallery, batch_size: int, first: int = 0
     ) -> tuple[Tensor, list[str]]:
-        """Vectors (n, D) and hashes of some items, the first of which has that number for errors.
-
-        Those that the gallery knows are not embedded again.
-        """
+        """Vectors (n, D), from the gallery where it has them, and hashes of items numbered from ``first`` in errors."""
         opened = [self.open(item) for item in items]
         digests = [self.digest(item) for item in opened]
-        known = [gallery.known(digest) for digest in digests]
+        known = [gallery.find_vector(digest) for digest in digests]
         new = [place for place, vector in enumerate(known) if vector is None]
         vectors = torch.empty(len(items), self.embedder.dim)
         if new:

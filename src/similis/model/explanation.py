@@ -26,8 +26,8 @@ def similarity_maps(model: Embedder, images: Tensor) -> tuple[float, Tensor]:
 
     Shapes: (2, 3, S, S) -> a number, (2, h, w).
 
-    When to use: to see whether two images are found alike for the object or for its background. It shows places of the
-    map, each of which sees a large part of the image, so that edges are blurred.
+    When to use: to see whether two images are similar because of the object or of its background. It shows positions
+    of the feature map, each with a large receptive field, so that edges are blurred.
 
     Example:
         >>> from similis.networks.embedder import build_embedder
@@ -49,11 +49,11 @@ def similarity_maps(model: Embedder, images: Tensor) -> tuple[float, Tensor]:
     return float(similarity.detach()), parts
 
 
-def most_alike(parts: Tensor, share: float = 0.2) -> Tensor:
+def most_similar(parts: Tensor, share: float = 0.2) -> Tensor:
     """The places (h, w) with the largest parts of a map: a mask of about this share of them, at least one.
 
     Example:
-        >>> most_alike(torch.tensor([[0.1, 0.9], [0.2, 0.3]]), 0.25)
+        >>> most_similar(torch.tensor([[0.1, 0.9], [0.2, 0.3]]), 0.25)
         tensor([[False,  True],
                 [False, False]])
     """

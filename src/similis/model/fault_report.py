@@ -20,16 +20,13 @@ HEADINGS = {
     "leak": "pairs: in train, then in test",
     "near-duplicate": "pairs: two copies of one image",
     "label": "pairs: a doubted label, then the nearest image of the class that its neighbours have",
-    "stranger": "like no class",
-    "alike-classes": "pairs: two classes that look like one",
+    "stranger": "similar to no class",
+    "alike-classes": "pairs: two classes that look the same",
 }
 
 
 def write_faults(faults: Sequence[Fault], folder: Path, data: Manifest, *, pictures: bool = True) -> list[Path]:
-    """Write the list, and a contact sheet of the most certain ones of each kind; returns the files.
-
-    Correct the column ``exclude`` by hand where you know better.
-    """
+    """Write the list, and a contact sheet of the most certain faults of each kind; returns the files."""
     replace_file(folder / FILE, lambda beside: write_list(faults, beside))
     written, names = [folder / FILE], data.values("class_name")
     for kind in dict.fromkeys(fault.kind for fault in faults) if pictures else ():

@@ -1,4 +1,4 @@
-"""What is wrong with a data set, by a model's embeddings: copies, wrong labels, strangers, classes that are one."""
+"""Faults of a data set, by a model's embeddings: copies, wrong labels, outliers, classes that look the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from similis.data.copies import make_copy, open_image, small_grey
 from similis.data.manifest import Manifest
 from similis.retrieval.duplicates import close_pairs, overlap
 from similis.retrieval.similarity import to_comparable
-from similis.retrieval.suspects import Votes, alike_classes, label_votes, nearest_samples, strangeness
+from similis.retrieval.suspects import Votes, label_votes, nearest_samples, similar_classes, strangeness
 from similis.values import Neighbors, UserError
 
 SAMPLE = 256  # images whose copies set the cuts for duplicates
@@ -60,7 +60,7 @@ def find_faults(encode: Encode, data: Manifest, *, seed: int = 0) -> list[Fault]
     """Every suspicion about a data set, ordered by kind and then by certainty.
 
     Args:
-        encode: of the model whose embeddings compare the images; the untouched network will do.
+        encode: of the model whose embeddings compare the images; a pretrained network is enough.
         data: images with classes.
         seed: of the sample that sets the cuts for duplicates.
 
@@ -104,7 +104,7 @@ def copies(encode: Encode, data: Manifest, vectors: Tensor, near: Neighbors, see
         reason = (
             f"the images overlap with a correlation of {score:.3f}; {1 - MISSED:.0%} of true copies reach {same:.3f}"
         )
-        out = leak or names[first] == names[second]  # a copy with two labels: look at both
+        out = leak or names[first] == names[second]  # a copy with two labels: check both
         kind: FaultKind = "leak" if leak else "near-duplicate"
         faults.append(Fault(kind, score, paths[first], names[first], paths[second], reason, out, first, second))
     return sorted(faults, key=lambda fault: fault.kind)
@@ -151,7 +151,7 @@ def merged_classes(data: Manifest, labels: Tensor, votes: Votes) -> list[Fault]:
     """Pairs of classes that look like one; nothing of them is excluded."""
     paths, classes = data.values("path"), data.class_names
     faults = []
-    for a, b, score in alike_classes(votes.shares):
+    for a, b, score in similar_classes(votes.shares):
         first, second = (int((labels == each).nonzero()[0]) for each in (a, b))
         reason = (
             f"neighbours give {classes[b]!r} {score:.2f} of the votes for the two, 0.5 where nothing tells them apart"

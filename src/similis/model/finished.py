@@ -17,7 +17,7 @@ from similis.values import Preprocessing, UserError
 
 
 def finished(path: Path) -> RunResult:
-    """The result in a run folder; a folder without one is answered with what to do.
+    """Read the result in a run folder; a folder without one raises an error that says what to do.
 
     Args:
         path: the folder of one run, ``runs/NAME-1``, or a folder of runs that holds a single finished one.

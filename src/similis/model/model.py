@@ -139,7 +139,7 @@ class Model:
         if isinstance(items, Manifest):
             self.gallery.add(self._encode_data(items), data_entries(items, labels, ids))
             return
-        given = self._encoder.listed(items)
+        given = self._encoder.as_list(items)
         named = check_names(len(given), labels, ids)
         called = [None] * len(given) if ids is None else list(ids)
         for start in range(0, len(given), CHUNK):
@@ -153,7 +153,7 @@ class Model:
 
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
-        given = items if isinstance(items, Manifest) else self._encoder.listed(items)
+        given = items if isinstance(items, Manifest) else self._encoder.as_list(items)
         if label is None or (isinstance(given, list) and not given):
             raise UserError(f"no images or no label ({label!r}) given; give one or more, and the name of their class")
         self.add(given, labels=label)
@@ -177,7 +177,7 @@ class Model:
         held, one = self.gallery.contents(), self._encoder.is_one(query)
         if not len(held.vectors):
             raise UserError("the gallery is empty; add images first: model.add(images)")
-        vectors, digests = self._encoder.look_up(self._encoder.listed(query), self.gallery, BATCH)
+        vectors, digests = self._encoder.look_up(self._encoder.as_list(query), self.gallery, BATCH)
         found = find_hits(held, vectors, k, None if copies else digests, None if label is None else str(label))
         return found[0] if one else found
 
@@ -217,11 +217,11 @@ class Model:
         return held.once(("unknown", refuse), lambda: unknown_threshold(rows.vectors, labels, refuse, sample=SAMPLE))
 
     def threshold(self, far: float = 1e-3) -> float:
-        """The similarity from which two images count as the same class, at most this share of strangers among them.
+        """The similarity from which two images count as the same class, at this false accept rate.
 
         It is the one that ``similis verify`` or ``similis export`` chose for this rate. Without one it is computed from
-        the labelled images of the gallery as it is now, and not kept with the model; for classes that are less alike
-        than those it is too strict, and for classes that are more alike too lenient.
+        the labelled images of the current gallery, and not kept with the model. It is then too strict for classes that
+        are less similar than those of the gallery, and too lenient for classes that are more similar.
 
         Args:
             far: false accept rate, the share of pairs of different classes at or above the threshold.
@@ -238,7 +238,7 @@ class Model:
     def explain(
         self, a: Any, b: Any, *, names: Sequence[str] | None = None, similarity: float | None = None
     ) -> Explanation:
-        """How alike two images are, and which of their places make them so; needs matplotlib for the picture.
+        """How similar two images are, and which of their places make them so; needs matplotlib for the picture.
 
         Args:
             a: an item.
@@ -260,7 +260,7 @@ class Model:
         return group_vectors(vectors, resolution)
 
     def find_faults(self, data: Manifest) -> list[Fault]:
-        """What is probably wrong with a data set: copies, wrong labels, strangers, classes that are one."""
+        """What is probably wrong with a data set: copies, wrong labels, outliers, classes that look the same."""
         return find_faults(self.encode, data)
 
     def save(
@@ -292,6 +292,6 @@ class Model:
 
     def _vectors(self, items: Any) -> Tensor:
         """Comparable embeddings (N, D), also of one item."""
-        given = self._encoder.listed(items)
+        given = self._encoder.as_list(items)
         found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
         return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))

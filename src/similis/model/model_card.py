@@ -15,14 +15,14 @@ from similis.run.result import RunResult
 from similis.run.spec import ModelSpec
 from similis.run.untouched import training_verdict
 
-NO_RECORD = "## Results\n\nNothing that was measured came with this model.\n"
+NO_RECORD = "## Results\n\nThis model comes without measurements.\n"
 NOT_STATED = "not stated"
 LIMITS = """## Limits
 
-- Figures and intervals hold for images and classes of the same kind as the test images; on others nothing is known.
-- A similarity is no probability. Choose a threshold on classes that the model was not trained on.
+- Figures and intervals hold for images and classes of the same kind as the test images; on others they are unknown.
+- A similarity is not a probability. Choose a threshold on classes that the model was not trained on.
 - Error rates that were counted on training classes are too low.
-- The model finds what looks alike to it. It has no notion of people, safety or law: do not decide about these by it.
+- The model finds what looks similar to it. It has no notion of people, safety or law: do not decide about them by it.
 """
 
 
@@ -99,7 +99,7 @@ def count_parts(result: RunResult) -> dict[str, tuple[int, int]]:
 
 
 def results_section(result: RunResult) -> str:
-    """Measured figures beside those of the untouched network, which are their floor."""
+    """Measured figures beside those of the pretrained network, their baseline."""
     if not result.test:
         return "## Results\n\nNo classes were held out, so nothing was measured.\n"
     scores = result.scores()
@@ -107,9 +107,9 @@ def results_section(result: RunResult) -> str:
     interval = "" if span is None else f"{100 * span.low:.2f} to {100 * span.high:.2f}"
     rows = [("this model", percent(result.test["recall@1"]), interval, percent(result.test["map@r"]))]
     for row in result.before:
-        name = "untouched network" if row["pretrained"] else "untrained network"
+        name = "pretrained network" if row["pretrained"] else "untrained network"
         name += "" if row["pixels"] is None else f" at {row['pixels']} pixels"
-        rows.append((f"floor: {name}", percent(row["recall@1"]), "", percent(row["map@r"])))
+        rows.append((f"baseline: {name}", percent(row["recall@1"]), "", percent(row["map@r"])))
     words = [f"Test classes, none of them in training; {result.excluded} queries without a match are in no mean."]
     if result.selected_on == "test":
         words.append("The length of training was chosen on the test classes, so these figures are too high.")

@@ -107,7 +107,7 @@ def write_network(path: Path, embedder: Embedder, spec: ModelSpec, name: str) ->
     """Write the weights, and how the network is built."""
     precision, look = embedder.precision, embedder.preprocessing
     save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
-    began = None if spec.weights is None else Path(spec.weights).name  # a folder of this machine is nobody's business
+    began = None if spec.weights is None else Path(spec.weights).name  # the folders of this machine are private
     network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
     about = {"format": FORMAT, "name": name, "network": network, "normalise": embedder.normalise,
              "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
@@ -136,10 +136,7 @@ def entries_hash(entries: Sequence[Entry]) -> str:
 
 
 def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec, str, Contents]:
-    """Network, how it is built, name and gallery of a folder that :func:`save_model_folder` wrote.
-
-    Everything is checked before it is used; see :mod:`similis.model.bundle_files`.
-    """
+    """Network, its specification, name and gallery of a folder of :func:`save_model_folder`, all checked first."""
     check_files(path)
     about = read_json(path / ABOUT)
     spec, look = check_network(path, about)

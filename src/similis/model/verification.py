@@ -95,7 +95,7 @@ def choose_threshold(
 
 def gallery_threshold(held: Contents, far: float) -> float:
     """The threshold of a false accept rate on the labelled images of a gallery."""
-    vectors, labels, names = held.labelled()
+    vectors, labels, names = held.labelled_vectors()
     if len(names) < 2:
         raise UserError(
             f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
@@ -206,7 +206,7 @@ def pair_photos(path: Path, rows: Sequence[tuple[str, str, bool]]) -> Photos:
     if missing:
         raise DataError(f"{path}: {len(missing)} images are not there, first {missing[0]!r}; paths start at the file")
     number = {name: place for place, name in enumerate(names)}
-    label = linked([(number[a], number[b]) for a, b, same in rows if same], len(names))
+    label = connected_components([(number[a], number[b]) for a, b, same in rows if same], len(names))
     wrong = next(((a, b) for a, b, same in rows if not same and label[number[a]] == label[number[b]]), None)
     if wrong:
         raise DataError(f"{path}: {wrong[0]!r} and {wrong[1]!r} are stated as different, but genuine pairs link them")
@@ -226,11 +226,11 @@ def pair_photos(path: Path, rows: Sequence[tuple[str, str, bool]]) -> Photos:
     return Photos(manifest.with_content(), Pairs(*columns))
 
 
-def linked(links: Sequence[tuple[int, int]], count: int) -> list[int]:
+def connected_components(links: Sequence[tuple[int, int]], count: int) -> list[int]:
     """For each of ``count`` things the smallest that it is linked with, directly or in turn.
 
     Example:
-        >>> linked([(1, 3), (3, 4)], 5)
+        >>> connected_components([(1, 3), (3, 4)], 5)
         [0, 1, 2, 1, 1]
     """
     root = list(range(count))

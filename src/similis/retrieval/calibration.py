@@ -67,13 +67,13 @@ def fit_calibration(similarity: Tensor, genuine: Tensor, impostors: Tensor, *, p
     found = torch.zeros(2, dtype=torch.float64)
     for _ in range(STEPS):
         p = torch.sigmoid(design @ found)
-        slope = design.T @ (total * p - aimed)
+        gradient = design.T @ (total * p - aimed)
         curve = design.T @ (design * (total * p * (1 - p))[:, None]) + 1e-12 * torch.eye(2, dtype=torch.float64)
-        step = torch.linalg.solve(curve, slope)
+        step = torch.linalg.solve(curve, gradient)
         size = 1.0
         while size > 1e-6 and cost(found - size * step) > cost(found):
             size /= 2
         found = found - size * step
-        if float(slope.abs().max()) < 1e-12:
+        if float(gradient.abs().max()) < 1e-12:
             break
     return Calibration(float(found[0]), float(found[1]))

@@ -21,7 +21,7 @@ ROUNDING = 1e-6  # by which the same cosine may differ between two products of f
 
 
 class Classified(NamedTuple):
-    """Label of each query (Q,), -1 if it met nobody, and its score (Q,): the similarity of the label's nearest row."""
+    """Label of each query (Q,), -1 without neighbours, and its score (Q,): similarity of the label's nearest row."""
 
     labels: Tensor
     scores: Tensor

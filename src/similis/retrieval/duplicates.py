@@ -44,7 +44,7 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
         second: as many.
 
     When to use: to tell a copy that was cut, mirrored and compressed again from another photo of the same thing,
-        which embeddings do not tell apart.
+        which embeddings do not separate.
 
     Example:
         >>> x = torch.rand(1, 64, 64, generator=torch.Generator().manual_seed(0))

@@ -135,7 +135,7 @@ def _join(parts: Iterable[Embedded]) -> Embedded:
         for part in parts
     ]
     if not copies:
-        raise DataError("no batch came; there is nothing to embed: look at the manifest and the loader")
+        raise DataError("the loader gave no batch, so there is nothing to embed; check the manifest and the loader")
     vectors, labels, ids = (torch.cat(column) for column in zip(*copies, strict=True))
     return Embedded(vectors, labels.long(), ids.long())
 
@@ -147,10 +147,7 @@ def _stored_type(given: torch.dtype) -> torch.dtype:
 
 @contextmanager
 def _evaluation_mode(model: object) -> Iterator[None]:
-    """A module in evaluation mode for a while; each part returns to its own mode, not to the root's.
-
-    Only parts in training mode are touched: to set all costs a large network some per cent of a forward of one image.
-    """
+    """A module in evaluation mode for a while; only parts in training mode change, and return to it."""
     parts = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
     for part in parts:
         part.training = False

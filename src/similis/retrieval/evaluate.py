@@ -20,7 +20,7 @@ from similis.retrieval.search import hidden_members, members
 from similis.retrieval.similarity import TILE, Similarity, as_gallery, block_width, to_comparable
 from similis.values import Embedded, Neighbors, UserError
 
-UNIFORMITY_ROWS = 4096  # uniformity looks at all pairs of this many rows at most, drawn by the seed
+UNIFORMITY_ROWS = 4096  # uniformity uses all pairs of this many rows at most, drawn by the seed
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +82,7 @@ def evaluate(
 
     - A query never finds its own id. A copy of the image under another id stays in the gallery.
     - Ties are pessimistic: of equal similarity, non-matches come first. Bit-equal vectors are always equal.
-    - A query whose class has nobody else in its gallery is excluded from the means and counted. (Where a
+    - A query without a match in its gallery is excluded from the means and counted. (Where a
       paper counts such queries as failures, multiply by ``counted / (counted + excluded)``.)
     - k beyond the gallery is allowed; precision@k still divides by k.
     - With ``groups``, gallery rows of the query's own group are neither matches nor non-matches.
@@ -95,7 +95,7 @@ def evaluate(
         gallery: mask (N,) or row numbers of the rows that answer; None for all.
         groups: (N,) for leave-group-out (a camera, a session), labels of any kind; a negative integer is no group.
         similarity: "cosine" or "dot".
-        rerank: "alpha-qe" (query expansion) or "k-reciprocal" gives the neighbours a second look; for "cosine".
+        rerank: "alpha-qe" (query expansion) or "k-reciprocal" re-ranks the neighbours; for "cosine".
         neighbors: how many nearest neighbours to keep in the result.
         clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
         collapse_checks: add spectral decay, uniformity (over at most 4,096 rows) and alignment.

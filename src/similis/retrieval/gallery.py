@@ -61,7 +61,7 @@ class Contents:
     @cached_property
     def numbered(self) -> Numbered:
         """The labels as numbers, in the order of their first rows."""
-        return self.prepared.numbered(self.entries)
+        return self.prepared.number_labels(self.entries)
 
     def places(self, label: str) -> Tensor:
         """The rows with this label."""
@@ -74,7 +74,7 @@ class Contents:
         counts = torch.bincount(numbers[numbers >= 0], minlength=len(names)).tolist()
         return dict(zip(names, counts, strict=True))
 
-    def labelled(self) -> tuple[Tensor, Tensor, list[str]]:
+    def labelled_vectors(self) -> tuple[Tensor, Tensor, list[str]]:
         """Vectors (M, D) of the entries that have a label, their numbers (M,), and the label of each number."""
         return self.voters.rows.vectors, self.voters.labels, list(self.voters.names)
 
@@ -92,8 +92,8 @@ class Gallery:
     """Vectors (N, D) with their entries.
 
     An id is in it once: what is added under a known id replaces what was there. Adding costs no copy of the whole
-    (room is doubled when it is used up), nor does the next search; removing and replacing copy it once. A reader sees
-    the gallery before a change or after it, never between.
+    (its capacity is doubled when needed), nor does the next search; removing and replacing copy it once. A reader
+    sees the gallery before a change or after it, never between.
 
     Args:
         dim: D.
@@ -129,7 +129,7 @@ class Gallery:
                 self._held = Contents(self._vectors.first(count), entries, self._changes, self._prepared)
             return self._held
 
-    def known(self, digest: str) -> Tensor | None:
+    def find_vector(self, digest: str) -> Tensor | None:
         """The vector (D,) that was made from these contents before; None if there is none."""
         with self._lock:
             row = self._made.get(digest)
@@ -170,7 +170,7 @@ class Gallery:
             stay = [row for row in range(len(self._entries)) if row not in gone]
             entries = [self._entries[row] for row in stay]
             held, self._vectors = self._vectors.first(len(self._entries)), GrownTensor(self.dim)
-            self._vectors.extend(held[stay])  # whoever holds the old contents keeps them
+            self._vectors.extend(held[stay])  # readers of the old contents keep them
             self._prepared = PreparedRows()
             self._entries, self._rows, self._made = [], {}, {}
             for row, entry in enumerate(entries):

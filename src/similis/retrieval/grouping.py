@@ -36,7 +36,7 @@ def group_vectors(vectors: Tensor, resolution: float = RESOLUTION) -> Tensor:
         vectors: (N, D).
         resolution: higher gives more, smaller clusters. N distinct samples use at most max(1, N / 50).
 
-    When to use: to sort samples that nobody labelled. It divides even samples of a single kind; for few kinds take a
+    When to use: to sort unlabelled samples. It splits even samples of a single kind; for few kinds take a
     resolution of 1.
 
     Cost: time O(N^2 D) for the neighbours, which are found in tiles; memory O(N D).

@@ -24,7 +24,7 @@ class Index:
         ids: of all rows, removed ones too; :meth:`search` returns rows.
         kind: a key of ``KINDS``.
         effort: how thoroughly to search, one of the kind's ``efforts``.
-        model_hash: of the model that made the vectors; "" if nobody said.
+        model_hash: of the model that made the vectors; "" if unknown.
         read_only: whether the vectors stay on the disk, memory-mapped.
     """
 
@@ -83,7 +83,7 @@ class Index:
             raise UserError(
                 f"k={k} and queries {tuple(queries.shape)} given; k is 1 or more and queries are (Q, {self.dim})"
             )
-        allowed = self._allowed(labels)
+        allowed = self._allowed_rows(labels)
         if allowed is not None and len(allowed) <= FEW:
             near = search(queries.float().cpu(), self.vectors(allowed), k, similarity=self.similarity)
             rows = torch.from_numpy(allowed)[near.index.clamp(min=0)] if len(allowed) else near.index
@@ -130,7 +130,7 @@ class Index:
         self._rows.update((name, row) for row, name in enumerate(ids, len(self.ids)))
         self.ids.extend(ids)
 
-    def _allowed(self, labels: Sequence[str] | None) -> Array | None:
+    def _allowed_rows(self, labels: Sequence[str] | None) -> Array | None:
         """Rows that may be found, rising; None for all."""
         if labels is None and len(self._rows) == len(self.ids):
             return None

@@ -140,11 +140,7 @@ class Trial:
         self.exact = search(queries, vectors, K, similarity=similarity).index
 
     def sample(self, count: int) -> Trial:
-        """The same queries with at most so many vectors, but all that they should find.
-
-        Without these a class would lose most of its members, and the neighbours of a query would be strangers, which
-        are harder to tell apart.
-        """
+        """The same queries with at most ``count`` vectors, the exact neighbours of every query among them."""
         if count >= len(self.vectors):
             return self
         wanted = torch.zeros(len(self.vectors), dtype=torch.bool, device=self.vectors.device)

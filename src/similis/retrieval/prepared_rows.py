@@ -15,7 +15,7 @@ from similis.retrieval.similarity import GalleryRows, row_hashes, to_comparable
 
 
 class GrownTensor:
-    """A tensor (n, ...) that rows are put behind; room is doubled when it is used up.
+    """A tensor (n, ...) that rows are appended to; its capacity is doubled when it is used up.
 
     Example:
         >>> grown = GrownTensor(2)
@@ -114,7 +114,7 @@ class PreparedRows:
         self._repeats.extend(torch.tensor(self._places[len(self._repeats) :], dtype=torch.long))
         self._originals.extend(torch.tensor(originals, dtype=torch.long))
 
-    def numbered(self, entries: Sequence[Any]) -> Numbered:
+    def number_labels(self, entries: Sequence[Any]) -> Numbered:
         """Numbers of the labels of all entries, in the order in which labels occur."""
         count = len(entries)
         with self._lock:

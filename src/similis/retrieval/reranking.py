@@ -1,4 +1,4 @@
-"""Re-ranking: second looks at the neighbours, as scores of a tile of queries, in memory of one tile and O(N k)."""
+"""Re-ranking of the neighbours, as scores of a tile of queries, in memory of one tile and O(N k)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def expand_queries(
         queries: (Q, D) of unit length.
         gallery: (G, D) of unit length.
         neighbors: how many are added; negative similarities count as 0.
-        alpha: 0 weights all alike; larger trusts the nearest.
+        alpha: 0 weights all equally; larger values trust the nearest.
         ids: of queries and gallery: equal ones never meet.
         groups: as ids; a negative group is none.
 
@@ -172,7 +172,7 @@ def encode(x: Tensor, lists: Tensor, farthest: Tensor) -> Encoded:
     distance = torch.cat([1 - (x[a] * x[b]).sum(dim=1) for a, b in pairs]).clamp(min=0) / farthest[row]
     weights = (-distance).exp()
     weights /= torch.zeros_like(farthest).index_add_(0, row, weights)[row]
-    return compressed(row, column, weights, len(x))
+    return compress(row, column, weights, len(x))
 
 
 def reciprocal(lists: Tensor, width: int) -> Tensor:
@@ -193,10 +193,10 @@ def average(encoded: Encoded, lists: Tensor) -> Encoded:
         keys.append(key)
         weights.append(encoded.weights.new_zeros(len(key)).index_add_(0, place, encoded.weights[cell] / size))
     key = torch.cat(keys)
-    return compressed(key // count, key % count, torch.cat(weights), count)
+    return compress(key // count, key % count, torch.cat(weights), count)
 
 
-def compressed(rows: Tensor, columns: Tensor, weights: Tensor, count: int) -> Encoded:
+def compress(rows: Tensor, columns: Tensor, weights: Tensor, count: int) -> Encoded:
     """Entries with rising rows as :class:`Encoded`."""
     start = torch.searchsorted(rows.contiguous(), torch.arange(count + 1, device=rows.device))
     return Encoded(start, columns, weights)
@@ -208,4 +208,4 @@ def invert(encoded: Encoded, count: int) -> Encoded:
     rows = torch.repeat_interleave(torch.arange(total, device=encoded.start.device), encoded.start.diff())
     kept = rows < count
     columns, order = encoded.columns[kept].sort(stable=True)
-    return compressed(columns, rows[kept][order], encoded.weights[kept][order], total)
+    return compress(columns, rows[kept][order], encoded.weights[kept][order], total)

@@ -57,7 +57,7 @@ def check_finite(vectors: Tensor) -> Tensor:
     if broken.any():
         raise DivergedError(
             f"{int(broken.sum())} of {len(vectors)} vectors are not finite, first in row {int(broken.nonzero()[0])}; "
-            "ranks of NaN mean nothing: look at the values of the loss, the learning rate and the model that made them"
+            "NaN cannot be ranked; check the values of the loss, the learning rate and the model"
         )
     return vectors
 
@@ -140,7 +140,7 @@ def column_blocks(queries: Tensor, gallery: GalleryRows, width: int) -> Iterator
     shared = queries @ gallery.vectors[firsts].T
     columns = torch.cat([firsts, gallery.repeats])
     sources = torch.cat([torch.arange(len(firsts), device=own.device), own])
-    room = queries.new_empty((len(queries), width))  # one for all blocks: who asks for the next is done with the last
+    room = queries.new_empty((len(queries), width))  # one buffer: a block is used before the next
     for start in range(0, len(gallery.vectors), width):
         part = gallery.vectors[start : start + width]
         tile = torch.mm(queries, part.T, out=room[:, : len(part)])

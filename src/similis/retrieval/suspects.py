@@ -50,7 +50,7 @@ def label_votes(near: Neighbors, labels: Tensor, *, temperature: float = TEMPERA
         labels: (N,), 0 to C - 1.
         temperature: T of the weights.
 
-    When to use: to rank labels by how likely they are wrong; look at the largest doubts first.
+    When to use: to rank labels by how likely they are wrong; check the largest first.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [1.0, 0.2], [0.0, 1.0], [0.1, 1.0]])
@@ -103,8 +103,8 @@ def strangeness(near: Neighbors, labels: Tensor) -> Tensor:
     return (middle - held) / spread.clamp(min=1e-6)
 
 
-def alike_classes(shares: Tensor, cut: float = 0.4) -> list[tuple[int, int, float]]:
-    """Pairs of classes that the neighbours do not tell apart, the least distinct first.
+def similar_classes(shares: Tensor, cut: float = 0.4) -> list[tuple[int, int, float]]:
+    """Pairs of classes that the neighbours do not separate, the most similar first.
 
     The score of classes a and b is the smaller of :math:`v_{ab} / (v_{aa} + v_{ab})` and the same with a and b
     exchanged: 0.5 where the votes for both are equal, 0 where the classes never meet.
@@ -114,7 +114,7 @@ def alike_classes(shares: Tensor, cut: float = 0.4) -> list[tuple[int, int, floa
         cut: smallest score of a pair.
 
     Example:
-        >>> alike_classes(torch.tensor([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]]))
+        >>> similar_classes(torch.tensor([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]]))
         [(0, 1, 0.4000000059604645)]
     """
     own = shares.diagonal()[:, None]

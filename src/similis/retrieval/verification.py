@@ -124,7 +124,7 @@ def verify(
             f"{1 / totals.impostors:.1g} (one pair) and 1: raise it, or give more images"
         )
     wanted = _rates_of_interest({far, *fars}, totals.impostors)
-    thresholds, eer, eer_threshold = thresholds_and_eer(compared, totals, _allowed(wanted, totals.impostors))
+    thresholds, eer, eer_threshold = thresholds_and_eer(compared, totals, _allowed_impostors(wanted, totals.impostors))
     thresholds = thresholds.cpu()
     accepted = count_accepted(compared, thresholds)
     found = class_bootstrap(
@@ -201,7 +201,7 @@ def _columns(rates: int) -> tuple[slice, slice, slice]:
     return slice(rates), slice(rates, 2 * rates), slice(2 * rates, None)
 
 
-def _allowed(rate: Tensor, impostors: int) -> Tensor:
+def _allowed_impostors(rate: Tensor, impostors: int) -> Tensor:
     """Impostor pairs that may be accepted (F,); a product just below a whole number is that number."""
     return (rate * impostors * ROUNDING).floor().long()
 

@@ -24,7 +24,7 @@ class Work(NamedTuple):
 
 
 class Job(NamedTuple):
-    """An input and who waits for its result."""
+    """An input and the future of its result."""
 
     value: Any
     waiting: asyncio.Future[Any]

@@ -32,7 +32,7 @@ def hash_key(key: str) -> bytes:
 
 
 def check_key(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
-    """Refuse whoever does not have the key; the comparison takes the same time whatever is given."""
+    """Reject a request without the key; the comparison takes the same time whatever is given."""
     held: bytes = request.app.state.key_hash
     if given is None or not hmac.compare_digest(hash_key(given.credentials), held):
         words = (

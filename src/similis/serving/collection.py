@@ -122,13 +122,13 @@ class Collection:
 
     async def vectors_of(self, uploads: Sequence[Upload]) -> list[Tensor]:
         """Embeddings (D,) of decoded images; those that the gallery knows are not computed again."""
-        known = [self.model.gallery.known(upload.digest) if upload.digest else None for upload in uploads]
+        known = [self.model.gallery.find_vector(upload.digest) if upload.digest else None for upload in uploads]
         new = [upload.pixels for upload, vector in zip(uploads, known, strict=True) if vector is None]
         made = iter(await asyncio.gather(*self.batcher.submit("encode", new)))
         return [next(made) if vector is None else vector for vector in known]
 
     async def find(self, query: Query) -> Found:
-        """Search with a vector, together with whoever else is waiting."""
+        """Search with a vector, together with the other waiting requests."""
         found: Found = await self.batcher.submit("search", [query])[0]
         return found
 
@@ -153,18 +153,18 @@ class Collection:
         return list(self.model.encode(images, batch_size=IMAGES))
 
     def search(self, queries: list[Query]) -> list[Found]:
-        """Answers to several queries, in one product for those that look in the same place."""
+        """Answers to several queries, in one product for those with the same candidates."""
         held = self.model.gallery.contents()
         found: list[Found] = [Found([], None)] * len(queries)
         if not held.entries:
             return found
         for label, hiding in {(query.label, bool(query.hidden)) for query in queries}:
             rows = [n for n, query in enumerate(queries) if (query.label, bool(query.hidden)) == (label, hiding)]
-            for row, each in zip(rows, self._search_alike(held, [queries[row] for row in rows]), strict=True):
+            for row, each in zip(rows, self._search_together(held, [queries[row] for row in rows]), strict=True):
                 found[row] = each
         return found
 
-    def _search_alike(self, held: Contents, queries: Sequence[Query]) -> Iterator[Found]:
+    def _search_together(self, held: Contents, queries: Sequence[Query]) -> Iterator[Found]:
         """Answers to queries with one label; all or none of them hide copies."""
         label, vectors = queries[0].label, torch.stack([query.vector for query in queries])
         hidden = [query.hidden for query in queries] if queries[0].hidden else None
@@ -185,7 +185,7 @@ class Collection:
         voters: Sequence[int],
         hidden: Sequence[str] | None,
     ) -> list[Answer | None]:
-        """The answer to each query; None where it met nobody, and where there are no two labels."""
+        """The answer to each query; None without neighbours, and where there are no two labels."""
         _, labels, names = held.voters
         if len(names) < 2:
             return [None] * len(vectors)

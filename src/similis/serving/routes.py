@@ -187,7 +187,7 @@ def check_model(it: Collection, given: str | None) -> None:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, read with less ceremony than ``request.body()``; nobody reads it again."""
+    """The whole body, faster than ``request.body()``; it can be read once."""
     message = await request.receive()
     parts = [message["body"]]
     while message["more_body"]:

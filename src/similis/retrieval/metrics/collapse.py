@@ -13,7 +13,7 @@ ROWS = 4096  # rows of one block of the sums below
 
 
 def spectral_decay(vectors: Tensor) -> float:
-    r"""How unevenly the directions of space are used: 0 for all alike, infinite if one is not used at all.
+    r"""How unevenly the directions of space are used: 0 if all equally, infinite if one is not used at all.
 
     .. math:: \rho = \mathrm{KL}(U \,\|\, s) = -\log M - \frac{1}{M} \sum_m \log s_m
 
@@ -21,7 +21,7 @@ def spectral_decay(vectors: Tensor) -> float:
     M = min(N, D) of them. Vectors are not centred. Values below sqrt(D eps) of the largest count as none.
 
     Reference: Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020 (lower is better
-    for transfer to new classes). Their code drops the largest value; the formula of the paper does not.
+    for transfer to unseen classes). Their code drops the largest value; the formula of the paper does not.
 
     Example:
         >>> spectral_decay(torch.eye(3)), spectral_decay(torch.ones(4, 2))
@@ -58,7 +58,7 @@ def uniformity(vectors: Tensor, *, sharpness: float = 2.0) -> float:
     """
     count = len(vectors)
     if count < 2:
-        raise UserError(f"{count} vectors given; a pair needs two")
+        raise UserError(f"{count} vectors given; give two or more")
     squares = vectors.square().sum(dim=1)
     total = 0.0
     for start in range(0, count, ROWS):
