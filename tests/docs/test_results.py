@@ -2,14 +2,7 @@
 
 import re
 
-from benchmarks import (
-    cleaning,
-    clusters,
-    data_faults,
-    metric,
-    retrieval,
-    verdict_rules,
-)
+from benchmarks import cleaning, clusters, data_faults, metric, retrieval, verdict_rules
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, interval, words_of
 
@@ -26,10 +19,8 @@ def test_the_first_screen_shows_its_record():
 
 
 def test_the_page_of_faults_shows_its_record():
-    page, found = (
-        (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8").splitlines(),
-        figures("data-faults.json"),
-    )
+    page = (ROOT / "docs" / "data-faults.md").read_text(encoding="utf-8").splitlines()
+    found = figures("data-faults.json")
     assert set(found) == set(data_faults.DATA)
     assert [row for row in (data_faults.page_row(name, each) for name, each in found.items()) if row not in page] == []
 
@@ -75,9 +66,8 @@ def test_sentences_of_the_page_of_fine_tuning():
 
 def test_sentences_about_enrolled_classes():
     page = " ".join((RESULTS / "fine-tuning.md").read_text(encoding="utf-8").split())
-    rows = [
-        (each["five votes (before)"], each["for the size (now)"]) for each in figures("classification.json").values()
-    ]
+    found = figures("classification.json").values()
+    rows = [(each["five votes (before)"], each["for the size (now)"]) for each in found]
     times = [now["enrolled right"][0] / before["enrolled right"][0] for before, now in rows]
     assert f"found {min(times):.0f} to {max(times):.0f} times as often" in page
     assert all(now["known right"][0] > before["known right"][0] for before, now in rows)

@@ -96,7 +96,7 @@ def test_a_large_difference_ends_early_and_an_undecided_look_says_what_follows()
     here = look_verdicts(scores, (3,))[0]
     assert here.verdict == "undecided"
     assert " at a level of 1.1e-06 for this interim analysis)" in here.sentence
-    assert here.sentence.endswith("; the interim analyses up to 15 repetitions are expected to settle it.")
+    assert here.sentence.endswith("; interim analyses up to 15 repetitions are expected to settle it.")
 
 
 def test_a_small_margin_is_not_settled_by_fifteen_repetitions():

@@ -77,8 +77,7 @@ class Manifest:
         wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
         if wrong:
             raise DataError(
-                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}; compute "
-                "them again"
+                f"{len(wrong)} vectors of data set {self.name!r} are not finite, the first is row {wrong[0]}; fix them"
             )
         return found
 

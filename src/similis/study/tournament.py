@@ -241,9 +241,7 @@ def add_contestants(path: Path, added: Sequence[str]) -> Plan:
     """
     folder = TournamentFolder(path)
     if folder.looks.looks:
-        raise UserError(
-            f"{path} is a comparison, whose interim analyses share one error rate; run a plan of all contestants"
-        )
+        raise UserError(f"{path} is a comparison, whose interim analyses share one error rate; plan all contestants")
     others = [TournamentFolder(Path(word)) for word in added if Path(word).is_dir()]
     values = folder.plan().model_dump(mode="json")
     titles = {each.title for each in folder.plan().contestants}

@@ -63,9 +63,7 @@ def read_member(archive: zipfile.ZipFile, path: str, place: str) -> bytes:
     except SimilisError:
         raise
     except KeyError as error:
-        raise DataError(
-            f"{path!r} is named by the table but missing in the archive {place!r}; add it or correct the table"
-        ) from error
+        raise DataError(f"{path!r} is in the table but not in the archive {place!r}; add it there") from error
     except Exception as error:  # it is damaged, encrypted, or packed in a way that Python does not know
         raise DataError(f"{path!r} of {place!r} cannot be unpacked ({error}); make the archive again") from error
 

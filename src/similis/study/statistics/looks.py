@@ -124,9 +124,7 @@ def look_verdicts(
         verdict = pair_verdict(scores, found, judgement, 0, margin)
         sample = required_sample(found, 0, 1, target, margin=margin)
         if verdict.verdict == "undecided" and not last and sample.classes is None and sample.is_within(most):
-            verdict = replace(
-                verdict, required=f"the interim analyses up to {most} repetitions are expected to settle it"
-            )
+            verdict = replace(verdict, required=f"interim analyses up to {most} repetitions are expected to settle it")
         out.append(verdict)
     return out
 
