@@ -22,11 +22,12 @@ from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
 from similis.run.fit import best_share
 from similis.run.machine import Machine
-from similis.run.parts import build_loader, build_model, open_source
+from similis.run.network import build_model, pixels_of
+from similis.run.parts import build_loader, open_source
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, pixels_of, untouched_networks
+from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, untouched_networks
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
 SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}

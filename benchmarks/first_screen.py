@@ -24,9 +24,10 @@ from similis.data.images import prepare
 from similis.data.manifest import Manifest
 from similis.run.evaluation import judge_of
 from similis.run.machine import Machine
+from similis.run.network import pixels_of
 from similis.run.parts import open_source
 from similis.run.run import run
-from similis.run.untouched import embed_test, pixels_of, untouched_networks
+from similis.run.untouched import embed_test, untouched_networks
 
 QUERIES, SHOWN = 3, 4
 SIDE, GAP, FRAME, HEAD = 128, 10, 5, 54

@@ -23,7 +23,8 @@ from torch.nn.functional import avg_pool2d
 from benchmarks.rounds import arguments, print_table, write_json
 from similis.data.open_data import open_data
 from similis.run.machine import Machine
-from similis.run.parts import build_model, images_for
+from similis.run.network import build_model
+from similis.run.parts import images_for
 from similis.run.spec import parse_spec
 from similis.study.report.judged_table import fair_tables
 from similis.study.statistics.significance import TARGETS

@@ -19,7 +19,7 @@ from benchmarks.rounds import arguments
 from similis.data.open_data import open_data
 from similis.model.encoding import Encoder
 from similis.run.machine import Machine
-from similis.run.parts import build_network
+from similis.run.network import build_network
 from similis.run.spec import ModelSpec
 
 FOLDER = Path("runs/features")

@@ -39,7 +39,7 @@ from benchmarks.rounds import median, print_table, write_json
 from similis.model.load import load
 from similis.model.model import Model
 from similis.run.machine import Machine
-from similis.run.parts import build_network
+from similis.run.network import build_network
 from similis.run.spec import ModelSpec
 from similis.serving.collection import Collection, Query
 from similis.serving.limits import Limits

@@ -8,6 +8,7 @@ import typer
 
 from docs.generator.losses import table
 from similis.cli import VERBS, app
+from similis.cli.options import state_defaults
 
 INTRO = """# Command line
 
@@ -30,7 +31,7 @@ def verb_part(top: Any, words: str) -> str:
     given = [parameter for parameter in command.params if parameter.name != "help"]
     usage = " ".join(p.name.upper() for p in given if p.param_type_name == "argument")
     rows = [
-        [f"`{names(p)}`", getattr(p, "help", "") or "", default(p)]
+        [f"`{names(p)}`", state_defaults(getattr(p, "help", "") or ""), default(p)]
         for p in sorted(given, key=lambda p: p.param_type_name != "argument")
     ]
     parts = [f"## similis {words}\n", f"{(command.help or '').strip()}\n", f"`similis {words} {usage}`".rstrip() + "\n"]

@@ -10,7 +10,7 @@ import torch
 
 from similis.engine.process_group import join_group
 from similis.run.distributed import run_here
-from similis.run.machine import Machine, Silence
+from similis.run.machine import Machine, Watch
 from similis.run.run import run
 from tests.accelerator import emulator
 from tests.accelerator.group import register_group
@@ -28,7 +28,7 @@ def train_rank(rank: int, world: int, device: str, folder: str, changes: dict, m
         run_here(communicator, small(**changes), Machine(root=Path(folder) / device, device=device, **more))
 
 
-class Killer(Silence):
+class Killer(Watch):
     def __init__(self, step: int) -> None:
         self.step = step
 

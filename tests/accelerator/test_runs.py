@@ -15,7 +15,7 @@ from similis.model.load import load
 from similis.run.cost import measure_step
 from similis.run.defaults import fit_defaults
 from similis.run.machine import Machine
-from similis.run.parts import open_source
+from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS
 from similis.run.run import run
 from similis.training.folder import RunFolder
@@ -78,7 +78,7 @@ def test_a_plan_is_timed_on_the_device(device, tmp_path):
     spec = fit_defaults(small(), {}, machine)
     assert (spec.model.image_size, spec.evaluation.batch_size) == (16, 100)  # as they were: it is no processor
     assert total_memory(machine.chosen) > 0
-    assert all(seconds > 0 for seconds in measure_step(spec, machine, open_source(spec, machine))[:2])
+    assert all(seconds > 0 for seconds in measure_step(prepare(spec, machine))[:2])
 
 
 def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):
@@ -111,7 +111,7 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way,
 
 @pytest.mark.parametrize(
     ("way", "more"),
-    [pytest.param("proxies", {"divide_classes": True}, id="divided proxies"),
+    [pytest.param("proxies", {"shard_classes": True}, id="sharded proxies"),
      *(pytest.param(way, {}, id=way, marks=pytest.mark.slow) for way in ("proxies", "pairs", "memory", "mining"))],
 )  # fmt: skip
 def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):

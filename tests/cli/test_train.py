@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from similis.cli.asked_spec import asked_keys, asked_spec, move_loss_options, parse_settings
+from similis.cli.asked_spec import asked_keys, move_loss_options, open_asked, parse_settings
 from similis.cli.train_report import remarks
+from similis.run.defaults import fit_batch
 from similis.run.machine import Machine
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -29,6 +30,11 @@ def photos(tmp_path, monkeypatch):
     write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(4)})
     monkeypatch.chdir(tmp_path)
     return "photos"
+
+
+def asked(source, keys):
+    """The specification of a command, with a batch that the images can make."""
+    return open_asked(source, keys, Machine(), fit_batch).spec
 
 
 def run_folder(path):
@@ -203,10 +209,10 @@ def test_a_missing_file_says_how_to_get_one(tmp_path, capsys):
 def test_options_become_a_specification(photos):
     named = {"objective.loss": "triplet", "training.lr": 1e-3, "training.batch_size": 6, "model.weights": "none"}
     keys = asked_keys(named | {"model.dim": 16, "seed": None}, ("objective.margin=0.3", "seed=4"))
-    spec = asked_spec(photos, keys, Machine())
+    spec = asked(photos, keys)
     assert (spec.objective.loss, dict(spec.objective.options), spec.seed) == ("triplet", {"margin": 0.3}, 4)
     assert (spec.model.weights, spec.model.freeze_batch_norm, spec.training.batch_size) == (None, False, 6)
-    chosen = asked_spec(photos, asked_keys({}, ("data.validation_share=0.3",)), Machine())
+    chosen = asked(photos, asked_keys({}, ("data.validation_share=0.3",)))
     assert (chosen.data.validation_share, chosen.model.weights, chosen.model.freeze_batch_norm) == (
         0.3,
         "pretrained",
@@ -228,7 +234,7 @@ def test_options_become_a_specification(photos):
 def test_a_pair_loss_has_a_batch_that_a_few_photos_can_make(words, layout, tmp_path):
     """48 photos of 8 classes: 4 classes test, 2 validate, and 12 photos of 2 classes are left."""
     write(tmp_path, {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
-    spec = asked_spec(str(tmp_path), asked_keys({"objective.loss": "triplet"}, words), Machine())
+    spec = asked(str(tmp_path), asked_keys({"objective.loss": "triplet"}, words))
     assert (spec.training.batch_size, spec.training.per_class) == layout
 
 
@@ -287,6 +293,6 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(tmp_path):
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=100)
     assert process.returncode == 130
-    assert "the same command goes on" in out
+    assert "the same command continues" in out
     again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "continued after step" in again.stdout

@@ -18,11 +18,11 @@ from torch import nn
 from similis.data.sampling import samplers, shard_batches
 from similis.engine.local import WorkersLostError
 from similis.objective.loss import loss
-from similis.objective.sharding import shard as divide_classes
+from similis.objective.sharding import shard
 from similis.objective.wrappers.memory import WithMemory
 from similis.objective.wrappers.nested import Nested
 from similis.run.distributed import run_on_ranks
-from similis.run.machine import Machine, Silence
+from similis.run.machine import Machine, Watch
 from similis.run.parts import base_loss
 from similis.run.run import run
 from similis.run.spec import parse_spec
@@ -57,7 +57,7 @@ def task_of(name: str, communicator, divide: bool = False) -> Task:
         model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 6)).double()
     objective = OBJECTIVES[name]().double()
     if divide and communicator is not None:
-        divide_classes(base_loss(objective), communicator)
+        shard(base_loss(objective), communicator)
     rates = Rates(lr=0.01, loss_multiplier=10.0)
     optimiser = build_optimiser(parameter_groups(model, [], objective, rates), rates)
     schedule = Schedule("cosine", 5)
@@ -139,7 +139,7 @@ SPEC = {
 }
 
 
-class Stop(Silence):
+class Stop(Watch):
     """A display whose process is killed when so many steps were made; with a mark, only once."""
 
     def __init__(self, step: int, mark: Path | None = None) -> None:
@@ -168,14 +168,14 @@ def test_a_run_with_divided_classes_goes_on_with_other_numbers(tmp_path):
     )
     alone = run(spec, Machine(root=tmp_path / "alone"))
     with pytest.raises(WorkersLostError):
-        run_on_ranks(spec, Machine(root=tmp_path / "4", divide_classes=True), partial(Stop, 10), ranks=4, restarts=0)
+        run_on_ranks(spec, Machine(root=tmp_path / "4", shard_classes=True), partial(Stop, 10), ranks=4, restarts=0)
     (left,) = (tmp_path / "4").glob("[!.]*")
     contents = f"{(left / 'address').read_text()}/select"
     begun = read_checkpoint(left / "checkpoint-select.safetensors", contents).progress.step
     assert 9 <= begun < 30  # a step is told before its checkpoint
     for ranks in (1, 2, 3):
         shutil.copytree(tmp_path / "4", tmp_path / str(ranks))
-        result = run_on_ranks(spec, Machine(root=tmp_path / str(ranks), divide_classes=True), ranks=ranks)
+        result = run_on_ranks(spec, Machine(root=tmp_path / str(ranks), shard_classes=True), ranks=ranks)
         assert torch.allclose(losses_of(alone), losses_of(result), rtol=1e-2, atol=1e-3)
         assert result.history[:5] == pytest.approx(alone.history[:5])
 

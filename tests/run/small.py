@@ -11,7 +11,7 @@ from similis.data.catalogue import known
 from similis.data.sampling import samplers
 from similis.networks.backbone import backbones
 from similis.registry import losses, miners
-from similis.run.machine import Machine, Silence
+from similis.run.machine import Machine, Watch
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import RunSpec, parse_spec, replace_values
@@ -53,7 +53,7 @@ def timeless(values: dict[str, object]) -> str:
     return json.dumps({k: v for k, v in values.items() if k not in ("cost", "mining_seconds")})
 
 
-class Killer(Silence):
+class Killer(Watch):
     """A watch that kills its own process, without any farewell, at a step, after a validation, or at a refit's step."""
 
     def __init__(self, moment: str, number: int) -> None:

@@ -164,9 +164,9 @@ def test_specification_data_files_and_every_part_with_a_source_are_in_the_addres
 
 
 def test_a_network_of_timm_is_in_the_address_by_the_file_that_builds_it():
-    one, other = (addresses.source_of_backbone(small(model__backbone=name)) for name in ("resnet18", "small_conv"))
+    one, other = (addresses.source_of_backbone(name) for name in ("resnet18", "small_conv"))
     assert one != other
-    assert addresses.source_of_backbone(small(model__backbone="resnet50")) == one
+    assert addresses.source_of_backbone("resnet50") == one
 
 
 def test_what_a_function_without_a_file_computes_is_in_its_hash():

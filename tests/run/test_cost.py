@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from similis.networks.embedder import build_embedder
-from similis.run.cost import activation_bytes, measure_step
+from similis.run.cost import measure_step
 from similis.run.machine import Machine
-from similis.run.parts import open_source
+from similis.run.network import activation_bytes
+from similis.run.prepared import prepare
 from tests.run.small import small
 
 
@@ -25,7 +26,7 @@ def test_parameters_are_not_activations():
 def test_a_step_is_measured_and_leaves_nothing_behind(tmp_path):
     spec, machine = small(), Machine(root=tmp_path, device="cpu")
     state = torch.get_rng_state()
-    found = measure_step(spec, machine, open_source(spec, machine))
+    found = measure_step(prepare(spec, machine))
     assert all(value > 0 for value in found)
     assert torch.equal(torch.get_rng_state(), state)
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import torch
 from similis.model.finished import finished, trained_model
 from similis.run.fit import choose_share, run_stage
 from similis.run.machine import Machine
-from similis.run.parts import build_model
+from similis.run.network import build_model
 from similis.run.run import run
 from similis.run.task import batches_of, build_task
 from similis.training.folder import RunFolder

@@ -13,9 +13,10 @@ from similis.retrieval.embed import embed
 from similis.retrieval.offline_mining import mine_offline
 from similis.run.distributed import run_on_ranks
 from similis.run.fit import run_stage
-from similis.run.machine import Machine, Silence
+from similis.run.machine import Machine, Watch
 from similis.run.mining_refresh import refresh_table
-from similis.run.parts import epoch_batches, open_source
+from similis.run.parts import epoch_batches
+from similis.run.prepared import prepare
 from similis.run.recorder import Recorder
 from similis.run.run import prepare_parts
 from similis.run.stage import Stage
@@ -40,12 +41,10 @@ KINDS = ("hard", "semi_hard", "neighbours")
 
 def stage_of(tmp_path, **changes) -> Stage:
     spec, machine = small(**{**MINED, **changes}), Machine(root=tmp_path, cache_bytes=0)
-    source = open_source(spec, machine)
-    parts = prepare_parts(spec, machine, source)
+    run = prepare(spec, machine)
     tmp_path.mkdir(exist_ok=True)
-    return Stage(
-        "select", spec, parts, source, source.split.train, spec.training.epochs, RunFolder(tmp_path), Silence()
-    )
+    rows, folder = run.source.split.train, RunFolder(tmp_path)
+    return Stage("select", run, prepare_parts(run), rows, spec.training.epochs, folder, Watch())
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from similis.data.open_data import open_data
 from similis.model.finished import finished
-from similis.run.machine import Silence
+from similis.run.machine import Watch
 from similis.run.places import claim_run, find_run, with_whole_paths
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
@@ -64,7 +64,7 @@ def test_a_run_that_fails_before_a_checkpoint_leaves_nothing(photos):
 
 
 def test_a_run_that_fails_later_keeps_what_it_can_resume_from(photos):
-    class Failure(Silence):
+    class Failure(Watch):
         def on_step(self, report, mined):
             if report.progress.step == 2:
                 raise RuntimeError("no")

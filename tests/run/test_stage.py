@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from similis.registry import losses
-from similis.run.machine import Machine, Silence
-from similis.run.parts import base_loss, build_objective, open_source
+from similis.run.machine import Machine, Watch
+from similis.run.parts import base_loss, build_objective
+from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS, Recorder
 from similis.run.run import prepare_parts
 from similis.run.stage import Stage
@@ -22,11 +23,9 @@ from tests.run.small import ran, small
 
 def stage_of(tmp_path, **changes) -> Stage:
     spec, machine = small(**changes), Machine(root=tmp_path, cache_bytes=0)
-    source = open_source(spec, machine)
-    parts = prepare_parts(spec, machine, source)
-    return Stage(
-        "select", spec, parts, source, source.split.train, spec.training.epochs, RunFolder(tmp_path), Silence()
-    )
+    run = prepare(spec, machine)
+    rows, folder = run.source.split.train, RunFolder(tmp_path)
+    return Stage("select", run, prepare_parts(run), rows, spec.training.epochs, folder, Watch())
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in losses if entry.learns])

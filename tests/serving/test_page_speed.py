@@ -9,7 +9,7 @@ import torch
 
 from similis.model.model import Model
 from similis.run.machine import Machine
-from similis.run.parts import build_network
+from similis.run.network import build_network
 from similis.run.spec import ModelSpec
 from tests.serving.browser import CHROMIUM, serving, visiting
 from tests.serving.drawn_photos import draw, encode

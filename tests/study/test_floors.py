@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from similis.run.parts import build_model, images_for, open_source
+from similis.run.network import build_model
+from similis.run.parts import images_for, open_source
 from similis.run.spec import parse_spec
 from similis.study.floors import floor_jobs, measure_floor
 from similis.study.plan.jobs import draw_seed, final_jobs, final_spec

@@ -16,6 +16,7 @@ import typer
 import typer.core
 
 from similis.cli.json_output import with_json
+from similis.cli.options import state_defaults
 from similis.values import SimilisError, UserError
 
 # Words of the verb -> file and function. "losses" is also a group: alone it calls its own function.
@@ -97,7 +98,13 @@ def attach(parent: typer.Typer, top: str) -> None:
 
 
 class Verb(typer.core.TyperCommand):
-    """A verb whose errors about a value repeat the value."""
+    """A verb whose help states the defaults of a specification, and whose errors about a value repeat the value."""
+
+    def get_help(self, ctx: Any) -> str:
+        """As the parent, with defaults for the keys in the help texts."""
+        for each in self.params:
+            each.help = state_defaults(each.help or "")  # type: ignore[attr-defined]
+        return super().get_help(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the parent, with the word behind the option at the end of its error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import yaml
 
 from similis.objective.loss_options import check_settings
 from similis.registry import losses, unknown
-from similis.run.defaults import fit_batch
 from similis.run.machine import Machine
+from similis.run.network import check_weights
+from similis.run.parts import open_manifest
+from similis.run.prepared import Prepared, prepare
 from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
 from similis.values import UserError
 
@@ -22,7 +25,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 # What --all-classes means: nothing validates and nothing tests.
 ALL_CLASSES: dict[str, Any] = {"data.test_share": 0.0, "training.select": "last"}
-Fit = Callable[[RunSpec, Mapping[str, Any], Machine], RunSpec]
+Fit = Callable[[Prepared, Mapping[str, Any]], Prepared]
 SCRATCH = ("small_conv",)  # networks without published weights
 
 
@@ -48,12 +51,20 @@ def recipe_keys(name: str | None) -> dict[str, Any]:
     return dict(RECIPES[name])
 
 
-def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit | None = None) -> RunSpec:
+def open_asked(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit) -> Prepared:
+    """The run that a command asks for, with its data opened; ``fit`` chooses what neither keys nor a file say."""
+    spec = asked_spec(source, keys)
+    if Path(source).suffix in FILES or not spec.training.epochs:
+        return prepare(spec, machine)
+    manifest = open_manifest(spec, machine, partial(check_weights, spec.model))
+    return fit(prepare(spec, machine, manifest), keys)
+
+
+def asked_spec(source: str, keys: Mapping[str, Any]) -> RunSpec:
     """The specification: a file's with the values asked for, or the defaults for a source of images.
 
-    Without a file, some defaults follow from the rest: a network without published weights starts from the seed,
-    a network that starts from the seed trains its batch norm, and a batch is one that the training images can make.
-    ``fit`` chooses more of them; a file stays as it is.
+    Without a file, a network without published weights starts from the seed, and a network that starts from the seed
+    trains its batch norm.
     """
     if Path(source).suffix in FILES:
         return parse_spec(move_loss_options(replace_values(file_values(Path(source)), keys)))
@@ -63,8 +74,7 @@ def asked_spec(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit 
         model.setdefault("weights", None)
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)
-    spec = parse_spec(values)
-    return (fit or fit_batch)(spec, keys, machine) if spec.training.epochs else spec
+    return parse_spec(values)
 
 
 SETTING = "--set takes key.path=value, as in training.lr=0.001"

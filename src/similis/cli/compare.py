@@ -49,7 +49,7 @@ def compare(
     device: Device = "auto",
 ) -> Result:
     """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
-    from similis.cli.asked_spec import asked_keys, asked_spec
+    from similis.cli.asked_spec import asked_keys, open_asked
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.screen import print_lines
     from similis.cli.tournament import print_record, show_files
@@ -68,7 +68,7 @@ def compare(
         "training.sampler": sampler if sampler in ("balanced", "random") else None,
     }  # fmt: skip
     machine = Machine(root=folder / "runs", device=device, data_root=root)
-    spec = asked_spec(source, asked_keys(named, set_ or ()), machine, fit_comparison)
+    spec = open_asked(source, asked_keys(named, set_ or ()), machine, fit_comparison).spec
     search = {"trials": 0 if fixed else trials, "seed": seed}
     plan = comparison_plan(spec, (loss, against), fixed=fixed, sampler=sampler, margin=margin, search=search)
     print_cost(plan, hours, workers, root)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from similis.cli.screen import console
+from similis.run.machine import Watch
 
 if TYPE_CHECKING:
     from similis.training.loop import StepReport
@@ -16,7 +17,7 @@ TITLES = {"select": "training", "refit": "training on all training classes"}
 SMOOTH = 0.9  # of the loss on the screen
 
 
-class Display:
+class Display(Watch):
     """A line that moves on a terminal; in a pipe, one line for each epoch."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
@@ -89,9 +90,6 @@ class Display:
     def on_phase(self, words: str) -> None:
         """A line at once, for what has no bar."""
         self.screen.print(words, markup=False)
-
-    def on_end(self, result: Mapping[str, Any]) -> None:
-        """Nothing more: the table follows."""
 
 
 def clock(seconds: float) -> str:

@@ -10,9 +10,9 @@ from similis.cli.screen import print_lines, show_table
 from similis.engine.device import GIB
 from similis.run.checks import BALANCED, check_run
 from similis.run.cost import estimate_seconds, format_duration, measure_step
-from similis.run.defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, network_cost, step_memory
-from similis.run.machine import Machine
+from similis.run.defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, step_memory
 from similis.run.parts import Source, resolve_sampler
+from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
@@ -21,14 +21,15 @@ from similis.run.untouched import training_verdict
 LARGE_GAP = 0.1  # of R@1, between validation and test
 
 
-def show_plan(spec: RunSpec, machine: Machine, source: Source) -> None:
-    """Print the plan of a run that is not done yet; a run that cannot be is refused first."""
-    check_run(spec, source)
-    print_lines(*(f"{name:<12}{words}" for name, words in plan_lines(spec, machine, source)))
+def show_plan(run: Prepared) -> None:
+    """Print the plan of a run that is not done yet, unless its data cannot make it."""
+    check_run(run.spec, run.source)
+    print_lines(*(f"{name:<12}{words}" for name, words in plan_lines(run)))
 
 
-def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[str, str]]:
+def plan_lines(run: Prepared) -> list[tuple[str, str]]:
     """Lines of the plan: name, words."""
+    spec, source = run.spec, run.source
     empty, lines = source.manifest.empty_folders or (), [("images", describe_split(spec, source))]
     if empty:
         shown = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
@@ -37,17 +38,17 @@ def plan_lines(spec: RunSpec, machine: Machine, source: Source) -> list[tuple[st
         words = "add classes, or fix the number with --epochs N --set training.select=last"
         lines.append(("note", f"the validation images are too few to choose the number of epochs well; {words}"))
     if learns_from_images(spec) and spec.training.epochs:
-        lines.append(("plan", describe_cost(spec, machine, source)))
+        lines.append(("plan", describe_cost(run)))
     return lines
 
 
-def describe_cost(spec: RunSpec, machine: Machine, source: Source) -> str:
+def describe_cost(run: Prepared) -> str:
     """Settings, time and memory in one line, by a measured step."""
-    t, pixels, each = spec.training, network_cost(spec)[0], measure_step(spec, machine, source)
-    memory = (each.memory or step_memory(spec, t.batch_size)) / GIB
-    decoded = min(machine.cache_bytes, len(source.manifest) * 3 * (2 * pixels) ** 2) / GIB
-    seconds = format_duration(estimate_seconds(spec, source.split, each))
-    size = f"{pixels} pixels, batches of {t.batch_size}, {machine.workers} loader processes"
+    batch, pixels, each = run.spec.training.batch_size, run.network.cost()[0], measure_step(run)
+    memory = (each.memory or step_memory(run, batch)) / GIB
+    decoded = min(run.machine.cache_bytes, len(run.manifest) * 3 * (2 * pixels) ** 2) / GIB
+    seconds = format_duration(estimate_seconds(run.spec, run.source.split, each))
+    size = f"{pixels} pixels, batches of {batch}, {run.machine.workers} loader processes"
     return f"{size}: at most about {seconds}, {memory:.1f} GB, and up to {decoded:.1f} GB for decoded images"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from similis.networks.embedder import Embedder
 from similis.run.machine import Machine
-from similis.run.parts import build_network, normalises
+from similis.run.network import build_network, normalises
 from similis.run.result import RunResult, read_result
 from similis.run.spec import ModelSpec
 from similis.training.folder import RunFolder

@@ -12,7 +12,7 @@ from similis.model.model_folder import read_model_folder
 from similis.model.seen_classes import read_trained_on
 from similis.model.verification import read_threshold
 from similis.run.machine import Machine
-from similis.run.parts import build_network
+from similis.run.network import build_network
 from similis.run.spec import ModelSpec
 
 

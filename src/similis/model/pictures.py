@@ -12,8 +12,6 @@ from similis.data.manifest import Manifest
 from similis.figures.contact_sheet import Pixels, Tile, draw_sheet
 from similis.figures.embedding_map import draw_map
 from similis.figures.learning_curves import draw_curves, read_curves
-from similis.run.machine import Machine
-from similis.run.parts import open_source
 from similis.run.result import RunResult
 from similis.training.files import replace_file
 from similis.training.folder import RunFolder
@@ -23,8 +21,13 @@ ROWS, COLUMNS, SIDE = 10, 8, 112
 PNG_END = b"IEND\xaeB`\x82"
 
 
-def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
-    """Write ``curves.png``, ``sheet.png`` and ``map.png`` as far as the run has what they show; not twice."""
+def draw_pictures(result: RunResult, data: Manifest) -> list[Path]:
+    """Write ``curves.png``, ``sheet.png`` and ``map.png`` as far as the run has what they show; not twice.
+
+    Args:
+        result: of a finished run.
+        data: that it was trained on.
+    """
     seen = result.facts["preprocessing"] is not None  # ready vectors have nothing to look at
     wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test) and seen, "map.png": bool(result.test)}
     paths = [result.folder / name for name, wish in wanted.items() if wish]
@@ -32,12 +35,11 @@ def draw_pictures(result: RunResult, machine: Machine) -> list[Path]:
     if not missing:
         return paths
     name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
-    manifest = open_source(result.spec, machine).manifest if result.test else None
     for path in missing:
         if path.name == "curves.png":
             draw_run_curves(result, path, name)
-        elif manifest is not None:
-            (draw_run_sheet if path.name == "sheet.png" else draw_run_map)(result, manifest, path, name)
+        else:
+            (draw_run_sheet if path.name == "sheet.png" else draw_run_map)(result, data, path, name)
     return paths
 
 

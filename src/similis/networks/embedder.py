@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -144,10 +147,31 @@ class Embedder(nn.Module):
         """What the backbone wants done to an image; None if it takes vectors."""
         return self.backbone.preprocessing
 
+    def with_preprocessing(self, preprocessing: Preprocessing) -> Embedder:
+        """The same network, sharing its weights, for images that are prepared in another way."""
+        backbone, other = copy.copy(self.backbone), copy.copy(self)
+        backbone.preprocessing = preprocessing
+        other._modules = {**self._modules, "backbone": backbone}
+        return other
+
     @property
     def weights_hash(self) -> str | None:
         """Hash of the weights that the backbone was given; None if it started from the seed."""
         return None if self.backbone.loaded is None else self.backbone.loaded.sha256
+
+
+def input_at(model: Embedder, size: int | None) -> Preprocessing | None:
+    """What a network of its own size wants of images of another size; None if its layers depend on the size."""
+    from similis.networks.backbones.timm_zoo import Zoo, preprocessing_of
+
+    look = model.preprocessing
+    if look is None or size in (None, look.size):
+        return look
+    if isinstance(model.backbone, Zoo):
+        net = model.backbone.net
+        fixed = net.pretrained_cfg.get("fixed_input_size")
+        return None if fixed else replace(look, size=size, resize=preprocessing_of(net, size).resize)
+    return replace(look, size=size, resize=round(size * look.resize / look.size))
 
 
 def build_embedder(

@@ -84,7 +84,7 @@ def source_fingerprints(spec: RunSpec) -> dict[str, str]:
     found = {
         "loss": source_hash(losses, objective.loss),
         "sampler": source_hash(samplers, resolve_sampler(spec)),
-        "backbone": source_of_backbone(spec),
+        "backbone": source_of_backbone(spec.model.backbone),
     }
     if miner is not None:
         found["miner"] = source_hash(miners, miner)
@@ -93,9 +93,9 @@ def source_fingerprints(spec: RunSpec) -> dict[str, str]:
     return found
 
 
-def source_of_backbone(spec: RunSpec) -> str:
-    """Hash of the source of the network, or of the file that builds those of timm."""
-    return source_hash(backbones, spec.model.backbone if spec.model.backbone in backbones else ZOO)
+def source_of_backbone(name: str) -> str:
+    """Hash of the source of a network, or of the file that builds those of timm."""
+    return source_hash(backbones, name if name in backbones else ZOO)
 
 
 def files_fingerprint(spec: RunSpec) -> str:

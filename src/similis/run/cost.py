@@ -12,12 +12,10 @@ from torch import Tensor
 
 from similis.data.splits import Split
 from similis.engine.device import peak_memory
-from similis.networks.embedder import Embedder
-from similis.run.machine import Machine
-from similis.run.parts import Source, build_loader, build_model
+from similis.run.parts import build_loader
+from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
-from similis.run.untouched import pixels_of
 from similis.training.allocator import keep_freed_memory
 from similis.training.loop import AUTOCAST
 
@@ -40,32 +38,13 @@ class Measured(NamedTuple):
     memory: float = 0.0
 
 
-def activation_bytes(model: Embedder) -> int:
-    """Bytes of one image that a network keeps for its backward pass, at its own resolution, on the processor.
-
-    The same number on every call and every machine, so that defaults may follow from it.
-    """
-    kept: dict[int, int] = {}
-    own = {value.untyped_storage().data_ptr() for value in model.state_dict().values()}
-
-    def note(value: Tensor) -> Tensor:
-        storage = value.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return value
-
-    size = pixels_of(model) or 1
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
-        embeddings = model.train()(torch.zeros(2, 3, size, size))  # two: batch norm in training needs them
-        del embeddings
-    return sum(kept.values()) // 2
-
-
-def measure_step(spec: RunSpec, machine: Machine, source: Source) -> Measured:
-    """Try the network on a few training images."""
+def measure_step(run: Prepared) -> Measured:
+    """Try a copy of the network on a few training images."""
+    spec, machine, source = run.spec, run.machine, run.source
     if machine.keep_memory:
         keep_freed_memory()  # as the run will, which is quicker
-    t, model, device = spec.training, build_model(spec, machine), machine.chosen
+    t, device = spec.training, machine.chosen
+    model = run.network.copy(device)
     loader = build_loader(model, source, spec, machine)
     most = min(t.batch_size, len(source.split.train), t.chunk or t.batch_size)
     count = min(most, TRIAL) if device.type == "cpu" else most

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +22,6 @@ from similis.training.files import replace_file
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
 from similis.values import Embedded
-
-if TYPE_CHECKING:  # runs evaluate without the object and its pictures
-    pass
 
 
 def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
@@ -51,11 +47,9 @@ def judge_of(found: Embedded, manifest: Manifest) -> Callable[..., Evaluation]:
     return partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
 
 
-def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation | None:
+def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation:
     """Open the test split for the finished model, note the opening, keep every query's score."""
     rows = source.split.test
-    if not spec.evaluation.test or not len(rows):
-        return None
     folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
     found = evaluate_rows(parts.trained, parts.loader, rows, spec)
     judge = judge_of(found, source.manifest)

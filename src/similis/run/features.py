@@ -13,15 +13,16 @@ from similis.data.loader import Loader
 from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.run.address import NUMERICS, source_of_backbone
-from similis.run.machine import Machine
 from similis.run.parts import Source
+from similis.run.prepared import Prepared
 from similis.run.spec import RunSpec
 from similis.training.rank_zero import is_first, wait_for_all
 from similis.training.tensors import cached_tensors
 
 
-def frozen_features(model: Embedder, loader: Loader, source: Source, spec: RunSpec, machine: Machine) -> Tensor:
+def frozen_features(model: Embedder, loader: Loader, run: Prepared) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""
+    spec, source, machine = run.spec, run.source, run.machine
     key = feature_key(model, source, spec, pooling=spec.model.pooled_by)
 
     def compute() -> dict[str, Tensor]:
@@ -47,7 +48,7 @@ def feature_key(model: Embedder, source: Source, spec: RunSpec, *, pooling: str,
         "weights": model.weights_hash or f"seed {spec.seed}",
         "pooling": pooling,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
-        "source": source_of_backbone(spec),
+        "source": source_of_backbone(spec.model.backbone),
         "numerics": NUMERICS,
         "rows": None if rows is None else rows.tolist(),
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -29,8 +29,8 @@ class Machine:
         verify: hash every image again when the data are opened (see ``similis.data.content``).
         channels_last: memory format of images and weights, quicker on most processors.
         keep_memory: freed memory stays with this process (see ``similis.training.allocator``).
-        communicator: the processes that share the run, each with its part of every batch; None for one.
-        divide_classes: each of these processes owns a share of the class vectors and their optimiser state.
+        communicator: the ranks that share the run, each with its part of every batch; None for one process.
+        shard_classes: each of these ranks owns a shard of the proxies and of their optimiser state.
     """
 
     root: Path = Path("runs")
@@ -42,7 +42,7 @@ class Machine:
     channels_last: bool = True
     keep_memory: bool = True
     communicator: Communicator | None = None
-    divide_classes: bool = False
+    shard_classes: bool = False
 
     @cached_property
     def chosen(self) -> torch.device:
@@ -50,8 +50,8 @@ class Machine:
         return choose_device(self.device) if self.communicator is None else self.communicator.device
 
 
-class Watch(Protocol):
-    """Who looks on: a progress display, a test."""
+class Watch:
+    """Callbacks of a run for a display, a meter or a test: override those that you want."""
 
     def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
         """A stage begins (``select``, ``refit``) with so many steps, some of them done before a crash."""
@@ -67,22 +67,3 @@ class Watch(Protocol):
 
     def on_end(self, result: Mapping[str, Any]) -> None:
         """The run is over."""
-
-
-class Silence:
-    """Nobody looks on."""
-
-    def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
-        """Say nothing."""
-
-    def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
-        """Say nothing."""
-
-    def on_validation(self, epoch: int, value: float, best: float) -> None:
-        """Say nothing."""
-
-    def on_phase(self, words: str) -> None:
-        """Say nothing."""
-
-    def on_end(self, result: Mapping[str, Any]) -> None:
-        """Say nothing."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from similis.data.examples import Data, FeatureData, image_data
+from similis.data.examples import FeatureData, image_data
 from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.noise import with_wrong_labels
-from similis.data.open_data import open_data
+from similis.data.open_data import list_data, read_content
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
-from similis.networks.embedder import Embedder, build_embedder
+from similis.networks.embedder import Embedder
 from similis.networks.text import load_similarity
 from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Objective, regulariser
@@ -26,7 +25,7 @@ from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
-from similis.run.spec import ModelSpec, RunSpec
+from similis.run.spec import RunSpec
 from similis.values import UserError
 
 
@@ -64,10 +63,13 @@ def open_source(spec: RunSpec, machine: Machine) -> Source:
     return divide_data(open_manifest(spec, machine), spec)
 
 
-def open_manifest(spec: RunSpec, machine: Machine) -> Manifest:
-    """Open the data of a run."""
+def open_manifest(spec: RunSpec, machine: Machine, check: Callable[[], None] | None = None) -> Manifest:
+    """Open the data of a run; a check comes after the images are listed and before they are read."""
     data = spec.data
-    return open_data(data.source, root=machine.data_root, allow_counts=data.allow_counts, verify=machine.verify)
+    listed = list_data(data.source, root=machine.data_root, allow_counts=data.allow_counts)
+    if check is not None:
+        check()
+    return read_content(listed, data.source, verify=machine.verify)
 
 
 def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
@@ -88,37 +90,6 @@ def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
     if data.wrong_labels:
         manifest = with_wrong_labels(manifest, split.train, data.wrong_labels, seed=data.split_seed)
     return Source(manifest, split)
-
-
-def build_model(spec: RunSpec, machine: Machine) -> Embedder:
-    """The embedder; whether it normalises is the loss's declaration."""
-    return build_network(spec.model, machine, normalise=normalises(spec), seed=spec.seed)
-
-
-def normalises(spec: RunSpec) -> bool:
-    """Whether embeddings are unit vectors, as the loss declares."""
-    return losses.get(spec.objective.loss).input != "raw"
-
-
-def build_network(m: ModelSpec, machine: Machine, *, normalise: bool, seed: int) -> Embedder:
-    """The embedder of a model's part of a specification, on the machine's device."""
-    model = build_embedder(
-        backbone=m.backbone,
-        weights=m.weights,
-        pooling=m.pooled_by,
-        dim=m.dim or 0,
-        layer_norm=m.layer_norm,
-        freeze_batch_norm=m.freeze_batch_norm,
-        normalise=normalise,
-        seed=seed,
-        image_size=m.image_size,
-        options=m.options,
-    )
-    if m.resize is not None and model.preprocessing is not None:
-        model.backbone.preprocessing = replace(model.preprocessing, resize=m.resize)
-    if machine.channels_last:
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
-    return model.to(machine.chosen)  # drawn on the host: the same weights on every device
 
 
 def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
@@ -145,12 +116,6 @@ def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policie
         workers=machine.workers,
     )
     return Loader(data, workers=machine.workers, channels_last=machine.channels_last, device=machine.chosen)
-
-
-def feature_loader(features: Tensor, source: Source, machine: Machine) -> Loader:
-    """Batches of ready features."""
-    data: Data = FeatureData(features, source.manifest.labels)
-    return Loader(data, device=machine.chosen)
 
 
 def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Objective | Combined:

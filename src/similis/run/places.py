@@ -13,7 +13,7 @@ from uuid import uuid4
 from similis.data.catalogue import known
 from similis.data.sources import is_url
 from similis.loss_file import MARK, split_place
-from similis.run.spec import RunSpec, parse_spec, replace_values
+from similis.run.spec import RunSpec, change
 from similis.training.file_lock import hold_lock
 from similis.training.files import explain_write_errors
 from similis.training.folder import RunFolder
@@ -125,4 +125,4 @@ def with_whole_paths(spec: RunSpec) -> RunSpec:
     whole = {key: str(Path(name).resolve()) for key, name in named.items() if name and Path(name).exists()}
     if MARK in spec.objective.loss:
         whole["objective.loss"] = ":".join(map(str, split_place(spec.objective.loss)))
-    return parse_spec(replace_values(spec.model_dump(mode="json"), whole))
+    return change(spec, whole)

@@ -46,7 +46,7 @@ class Recorder:
         self.events: Events | None = None
         self.waiting: list[tuple[StepReport, dict[str, int]]] = []  # steps whose loss was not read yet
         self.lost = 0  # steps in a row whose loss was not finite
-        self.log_steps = 1 if torch.device(stage.device).type == "cpu" else LOG_STEPS
+        self.log_steps = 1 if stage.device.type == "cpu" else LOG_STEPS
 
     def mined(self, progress: Progress) -> None:
         """Where an epoch begins: mine anew, if it is time; the table goes into the checkpoints."""

@@ -34,7 +34,7 @@ class RunResult:
         whole: clustering and collapse figures on the test classes.
         excluded: test queries without any match, in no mean.
         facts: data and split fingerprints, weights hash, versions of numbers and code, preprocessing.
-        before: the untouched network on the same test images, see :mod:`similis.run.untouched`.
+        before: the pretrained network before training on the same test images, see :mod:`similis.run.untouched`.
         cost: seconds of offline mining, where the run mines; like every time, it differs from call to call.
     """
 
@@ -77,18 +77,20 @@ class RunResult:
         return plain
 
 
-def read_result(folder: RunFolder, address: str | None = None) -> RunResult | None:
+def read_result(folder: RunFolder, address: str | None = None, spec: RunSpec | None = None) -> RunResult | None:
     """The result in a run folder; None if the run is not done.
 
     Args:
         folder: of the run.
         address: that it must be of; None for any.
+        spec: that it probably has, so that it need not be parsed again.
     """
     values = folder.read("result.json")
     if values is None:
         return None
     try:
-        values["spec"] = parse_spec(values["spec"])
+        same = spec is not None and spec.model_dump(mode="json") == values["spec"]
+        values["spec"] = spec if same else parse_spec(values["spec"])
         values["history"] = tuple(values["history"])
         values["before"] = tuple(values.get("before", ()))
         result = RunResult(folder=folder.path, **values)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from similis.networks.embedder import Embedder
+from similis.data.examples import FeatureData
+from similis.data.loader import Loader
+from similis.retrieval.evaluate import Evaluation
 from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
 from similis.run.checks import check_run
 from similis.run.evaluation import evaluate_test_split, validation_recall
 from similis.run.features import frozen_features
 from similis.run.fit import choose_share, load_chosen, run_stage
-from similis.run.machine import Machine, Silence, Watch
-from similis.run.parts import (
-    HeadOnly,
-    Parts,
-    Source,
-    build_loader,
-    build_model,
-    feature_loader,
-    open_source,
-    resolve_sampler,
-)
-from similis.run.places import claim_run, find_run, remove_unbegun, run_name, sole_writer, with_whole_paths
-from similis.run.protocol import training_steps
+from similis.run.machine import Machine, Watch
+from similis.run.parts import HeadOnly, Parts, build_loader, resolve_sampler
+from similis.run.places import claim_run, find_run, remove_unbegun, run_name, sole_writer
+from similis.run.prepared import Prepared, prepare
+from similis.run.protocol import TrainingStep, training_steps
 from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
 from similis.run.spec import RunSpec, parse_spec, read_spec
@@ -89,105 +83,89 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
     Args:
         spec: everything that decides the numbers.
         machine: where runs are kept, worker processes, memory for images; decides no number.
-        watch: a display.
+        watch: callbacks, for a display.
     """
-    machine, watch = machine or Machine(), watch or Silence()
+    return run_prepared(prepare(spec, machine or Machine()), watch)
+
+
+def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
+    """:func:`run` with what was opened and built for it before."""
+    machine = run.machine
     if machine.keep_memory:
         keep_freed_memory()
-    source, spec, others = open_source(spec, machine), with_whole_paths(spec), machine.communicator
-    done = find_result(spec, machine, source) if others is None else None
+    others, place = machine.communicator, address_of(run)
+    done = find_result(run, place) if others is None else None
     if done is not None:
-        tidy(RunFolder(done.folder))
         return done
-    place = address_of(spec, machine, source)
-    check_run(spec, source)
+    check_run(run.spec, run.source)
     new = is_first(others) and find_run(machine.root, place) is None
-    folder = claim_run(machine.root, run_name(spec), place, others)
+    folder = claim_run(machine.root, run_name(run.spec), place, others)
     with sole_writer(folder, others):
         try:
-            return run_in_folder(spec, machine, watch, source, folder)
+            return run_in_folder(run, watch or Watch(), folder)
         except Exception:
             if new:
                 remove_unbegun(folder)
             raise
 
 
-def address_of(spec: RunSpec, machine: Machine, source: Source) -> str:
+def address_of(run: Prepared) -> str:
     """The address of a run on its data and this machine's kind of device."""
-    spec = with_whole_paths(spec)
-    return address(spec, source.split.fingerprint, files_fingerprint(spec), machine.chosen.type)
+    files = files_fingerprint(run.spec)
+    return address(run.spec, run.source.split.fingerprint, files, run.machine.chosen.type)
 
 
-def find_result(spec: RunSpec, machine: Machine, source: Source) -> RunResult | None:
-    """What an earlier call has found; None if the run is not done."""
-    place = address_of(spec, machine, source)
-    known = find_run(machine.root, place)
-    return None if known is None else read_result(RunFolder(known, place), place)
+def find_result(run: Prepared, place: str | None = None) -> RunResult | None:
+    """What an earlier call has found; None if the run is not done.
+
+    Args:
+        run: of which nothing is built.
+        place: its address, if it is known.
+    """
+    place = place or address_of(run)
+    known = find_run(run.machine.root, place)
+    return None if known is None else read_done(RunFolder(known, place), run.spec)
 
 
-def run_in_folder(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
+def read_done(folder: RunFolder, spec: RunSpec) -> RunResult | None:
+    """The result in a folder, which then needs nothing that was kept for a crash; None if the run is not done."""
+    done = read_result(folder, folder.address, spec)
+    for stage in ("select", "refit") if done is not None else ():
+        last = folder.checkpoint(stage)
+        folder.tidy(path.name for path in (last, previous_checkpoint(last), chosen_path(folder, stage)))
+    return done
+
+
+def run_in_folder(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     """The result in the folder, or else computed and put there; nobody else writes in it meanwhile."""
-    others = machine.communicator
+    others = run.machine.communicator
     wait_for_all(others)  # the first holds the folder: from here on all see the same of it
-    done = read_result(folder, folder.address)
+    done = read_done(folder, run.spec)
     wait_for_all(others)
     if done is not None:
-        tidy(folder)
         return done
-    folder.write("spec.json", spec.model_dump(mode="json"))
+    folder.write("spec.json", run.spec.model_dump(mode="json"))
     folder.write("environment.json", environment())
-    result = compute_result(spec, machine, watch, source, folder)
+    result = compute_result(run, watch, folder)
     folder.write("result.json", result.to_json())
     wait_for_all(others)
+    found = read_done(folder, run.spec)
     if not is_first(others):
-        return read_result(folder) or result
-    tidy(folder)
+        return found or result
     watch.on_end(result.to_json())
     return result
 
 
-def tidy(folder: RunFolder) -> None:
-    """The result stands: what was kept for a crash can go."""
-    for stage in ("select", "refit"):
-        last = folder.checkpoint(stage)
-        folder.tidy(path.name for path in (last, previous_checkpoint(last), chosen_path(folder, stage)))
-
-
-def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source, folder: RunFolder) -> RunResult:
+def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     """Go through the training steps of the protocol, then evaluate."""
-    others, steps = machine.communicator, training_steps(spec, source.split)
-    parts = prepare_parts(spec, machine, source)
-    shares = spec.training.interpolate
-    start = {name: value.clone() for name, value in parts.model.state_dict().items()} if shares else {}
-    share = shares[0] if shares else 1.0
-    chosen, mining = Selection(steps[0].epochs if steps else 0, None, (), share=share), 0.0
-    for number, step in enumerate(steps):
-        if number:
-            parts = prepare_parts(spec, machine, source)
-        if step.opens_test:  # protocol default: the literature's habit, and on record
-            folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
-        judge = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
-        validate = judge if len(step.judged_on) else None
-        stage = Stage(step.name, spec, parts, source, step.rows, chosen.epoch, folder, watch, validate)
-        found = run_stage(stage := stage.share_with(machine))
-        mining += found.mining_seconds
-        if step.name == "select":
-            chosen = choose_share(stage, found, start) if start else found
-            folder.write("selection.json", asdict(chosen))
-    if chosen.epoch:
-        load_chosen(parts.model, folder, steps[-1].name)
-    if start:
-        interpolate(parts.model, start, chosen.share)
-    test = None
-    if is_first(others):
+    spec, steps = run.spec, training_steps(run.spec, run.source.split)
+    parts, chosen = train_steps(run, steps, watch, folder)
+    test: Evaluation | None = None
+    before: tuple[dict[str, Any], ...] = ()
+    if is_first(run.machine.communicator):
         save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
-        seen = torch.cat([source.split.train, source.split.validation] if steps else [source.split.train[:0]])
-        write_trained_on(folder.path, trained_part(source.manifest.select(seen)))
-        if spec.evaluation.test and len(source.split.test):
-            watch.on_phase(f"evaluating on {len(source.split.test):,} test images")
-        test = evaluate_test_split(parts, source, spec, folder)
-        if test is not None and spec.evaluation.untouched:
-            watch.on_phase("evaluating the network before training on the same images")
+        test, before = measure_model(run, parts, watch, folder)
+    shared = {"share": chosen.share} if spec.training.interpolate else {}
     return RunResult(
         address=folder.address,
         folder=folder.path,
@@ -200,26 +178,73 @@ def compute_result(spec: RunSpec, machine: Machine, watch: Watch, source: Source
         test={} if test is None else dict(test.means),
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
-        before=() if test is None or not spec.evaluation.untouched else measure_untouched(spec, machine, source, test),
-        facts=collect_facts(parts.model, source, machine) | ({"share": chosen.share} if start else {}),
-        cost={"mining_seconds": round(mining, 3)} if resolve_sampler(spec) == "mined" else {},
+        before=before,
+        facts=collect_facts(run) | shared,
+        cost={"mining_seconds": round(chosen.mining_seconds, 3)} if resolve_sampler(spec) == "mined" else {},
     )
 
 
-def prepare_parts(spec: RunSpec, machine: Machine, source: Source) -> Parts:
-    """A fresh model and its loader; with a frozen backbone, a loader of its features."""
+def train_steps(
+    run: Prepared, steps: Sequence[TrainingStep], watch: Watch, folder: RunFolder
+) -> tuple[Parts, Selection]:
+    """The model after all training steps, what validation chose for it, and the time of mining in all of them."""
+    spec, shares, mining = run.spec, run.spec.training.interpolate, 0.0
+    start = run.network.built.state_dict()
+    chosen = Selection(steps[0].epochs if steps else 0, None, (), share=shares[0] if shares else 1.0)
+    parts = prepare_parts(run)
+    for number, step in enumerate(steps):
+        parts = prepare_parts(run, parts.loader) if number else parts
+        if step.opens_test:  # protocol default: the literature's habit, and on record
+            folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
+        recall = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
+        validate = recall if len(step.judged_on) else None
+        stage = Stage(step.name, run, parts, step.rows, chosen.epoch, folder, watch, validate)
+        found = run_stage(stage)
+        mining += found.mining_seconds
+        if step.name == "select":
+            chosen = choose_share(stage, found, start) if shares else found
+            folder.write("selection.json", asdict(chosen))
+    if chosen.epoch:
+        load_chosen(parts.model, folder, steps[-1].name)
+    if shares:
+        interpolate(parts.model, start, chosen.share)
+    return parts, replace(chosen, mining_seconds=mining)
+
+
+def measure_model(
+    run: Prepared, parts: Parts, watch: Watch, folder: RunFolder
+) -> tuple[Evaluation | None, tuple[dict[str, Any], ...]]:
+    """The finished model on the test images, and the network before training; note what it was trained on."""
+    spec, source = run.spec, run.source
+    seen = torch.cat([source.split.train, source.split.validation])
+    write_trained_on(folder.path, trained_part(source.manifest.select(seen if spec.training.epochs else seen[:0])))
+    if not spec.evaluation.test or not len(source.split.test):
+        return None, ()
+    watch.on_phase(f"evaluating on {len(source.split.test):,} test images")
+    test = evaluate_test_split(parts, source, spec, folder)
+    if not spec.evaluation.untouched:
+        return test, ()
+    watch.on_phase("evaluating the network before training on the same images")
+    return test, measure_untouched(spec, run.machine, source, test)
+
+
+def prepare_parts(run: Prepared, loader: Loader | None = None) -> Parts:
+    """A fresh copy of the model, and a loader unless one is given; with a frozen backbone, one of its features."""
+    spec, machine = run.spec, run.machine
     if spec.model.trains == "head" and spec.model.pooled_by == "gem":
         raise UserError("gem learns, so it needs whole maps, which are not cached; choose gap+gmp, or model.trains=all")
-    model = build_model(spec, machine)
-    loader = build_loader(model, source, spec, machine)
-    if spec.model.trains == "head":
-        features = frozen_features(model, loader, source, spec, machine)
-        return Parts(model, HeadOnly(model), feature_loader(features, source, machine))
-    return Parts(model, model, loader)
+    model, trains_head = run.network.copy(machine.chosen), spec.model.trains == "head"
+    if loader is None:
+        loader = build_loader(model, run.source, spec, machine)
+        if trains_head:
+            features = frozen_features(model, loader, run)
+            loader = Loader(FeatureData(features, run.source.manifest.labels), device=machine.chosen)
+    return Parts(model, HeadOnly(model) if trains_head else model, loader)
 
 
-def collect_facts(model: Embedder, source: Source, machine: Machine) -> dict[str, Any]:
+def collect_facts(run: Prepared) -> dict[str, Any]:
     """What must stand beside a number."""
+    source, model = run.source, run.network.built
     parts = {part: getattr(source.split, part) for part in ("train", "validation", "test")}
     return {
         "data": source.manifest.fingerprint(),
@@ -228,7 +253,7 @@ def collect_facts(model: Embedder, source: Source, machine: Machine) -> dict[str
         "classes": {part: len(source.manifest.classes(rows)) for part, rows in parts.items()},
         "weights": model.weights_hash,
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
-        "device": machine.chosen.type,
+        "device": run.machine.chosen.type,
         "numerics": NUMERICS,
         "code": code_version(),
     }

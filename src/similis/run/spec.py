@@ -186,6 +186,20 @@ def spec_keys(model: type[Part] | None = None, way: str = "") -> dict[str, str]:
     return found
 
 
+def default_of(key: str) -> Any:
+    """The default of a dotted key.
+
+    Example:
+        >>> default_of("training.epochs")
+        10
+    """
+    model: Any = RunSpec
+    for name in key.split("."):
+        field = model.model_fields[name]
+        model = field.annotation
+    return field.default
+
+
 def read_spec(path: str | Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
     """A specification from a YAML or JSON file, with single values changed by dotted keys.
 
@@ -231,6 +245,15 @@ def replace_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
             place = inner
         place[last] = value
     return out
+
+
+def change(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
+    """A specification with other values at keys like ``training.lr``; they are not validated again."""
+    for dotted, value in changes.items():
+        part, _, key = dotted.partition(".")
+        inner = getattr(spec, part).model_copy(update={key: value})
+        spec = spec.model_copy(update={part: inner})
+    return spec
 
 
 def schema() -> dict[str, Any]:

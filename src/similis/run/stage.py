@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from similis.run.machine import Machine, Watch
+from similis.run.machine import Watch
 from similis.run.parts import Parts, Source
+from similis.run.prepared import Prepared
 from similis.run.spec import RunSpec
 from similis.training.folder import RunFolder
 from similis.values import Communicator
@@ -22,31 +23,38 @@ class Stage:
     """What a stage needs: its name, the model, rows to train on, how long, how to validate."""
 
     name: str
-    spec: RunSpec
+    run: Prepared
     parts: Parts
-    source: Source
     rows: Tensor
     epochs: int
     folder: RunFolder
     watch: Watch
     validate: Validate | None = None
-    communicator: Communicator | None = None
-    divide: bool = False  # class vectors over the processes
-    device: torch.device | str = "cpu"
+
+    @property
+    def spec(self) -> RunSpec:
+        """The specification of the run."""
+        return self.run.spec
+
+    @property
+    def source(self) -> Source:
+        """The data of the run."""
+        return self.run.source
+
+    @property
+    def communicator(self) -> Communicator | None:
+        """The ranks that share the run."""
+        return self.run.machine.communicator
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this process."""
+        return self.run.machine.chosen
 
     @property
     def contents(self) -> str:
-        """What its checkpoints say they hold: another run's, or another stage's, are not mistaken for them."""
+        """What its checkpoints say they hold, so that those of another run or stage are not mistaken for them."""
         return f"{self.folder.address}/{self.name}"
-
-    def share_with(self, machine: Machine) -> Stage:
-        """The same, shared by the machine's processes in its way."""
-        return replace(
-            self,
-            communicator=machine.communicator,
-            divide=machine.divide_classes,
-            device=machine.chosen,
-        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import nn
 from similis.data.samplers.mined import mined_batches
 from similis.data.sampling import shard_batches
 from similis.objective.loss import Loss
-from similis.objective.sharding import shard as divide_classes
+from similis.objective.sharding import shard
 from similis.retrieval.offline_mining import Mined
 from similis.run.parts import base_loss, build_objective, epoch_batches, resolve_sampler
 from similis.run.stage import Stage
@@ -31,8 +31,8 @@ def build_task(stage: Stage) -> Task:
     # without labels a class is an image, named by its row
     classes = stage.source.manifest.classes(stage.rows) if t.labelled else dict.fromkeys(stage.rows.tolist(), "")
     objective = build_objective(spec, classes, embedder.dim).to(stage.device)
-    if stage.divide and stage.communicator is not None:
-        divide_classes(base_loss(objective), stage.communicator)
+    if stage.run.machine.shard_classes and stage.communicator is not None:
+        shard(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
     rates = Rates(t.optimiser, t.lr, t.head_multiplier, multiplier, t.weight_decay, t.eps, t.momentum, t.layer_decay)
     if spec.model.trains == "head":
@@ -54,7 +54,7 @@ def build_task(stage: Stage) -> Task:
         clip_value=t.clip_value,
         clip_norm=t.clip_norm,
         precision=t.precision,
-        scaler=torch.amp.GradScaler(torch.device(stage.device).type) if t.precision == "fp16" else None,
+        scaler=torch.amp.GradScaler(stage.device.type) if t.precision == "fp16" else None,
         chunk=t.chunk,
         frozen_epochs=t.frozen_epochs,
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,

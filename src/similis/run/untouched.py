@@ -15,7 +15,8 @@ from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import judge_of
 from similis.run.features import feature_key
 from similis.run.machine import Machine
-from similis.run.parts import Source, build_network, images_for
+from similis.run.network import Network, pixels_of
+from similis.run.parts import Source, images_for
 from similis.run.spec import ModelSpec, RunSpec
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded
@@ -66,19 +67,14 @@ def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Eval
     return judge_of(found, source.manifest)(there, ks=(1,), collapse_checks=False)
 
 
-def pixels_of(model: Embedder) -> int | None:
-    """Pixels of a side that a model takes; None for vectors."""
-    return None if model.preprocessing is None else model.preprocessing.size
-
-
 def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
-    """The network without a head, at its own resolution, and at the run's if that is another."""
+    """The pretrained network without a head, at its own resolution, and at the run's if that is another."""
     m = spec.model
-    own = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
-    as_run = own.model_copy(update={"image_size": m.image_size, "resize": m.resize})
-    ways = (own,) if as_run == own else (own, as_run)
-    networks = [build_network(way, machine, normalise=True, seed=spec.seed).eval() for way in ways]
-    return networks if networks[0].preprocessing != networks[-1].preprocessing else networks[:1]
+    plain = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
+    own = Network(plain, normalise=True, seed=spec.seed, channels_last=machine.channels_last)
+    networks = [own.built, own.resized(m.image_size, m.resize).built]
+    different = networks[0].preprocessing != networks[1].preprocessing
+    return [network.to(machine.chosen).eval() for network in networks[: 1 + different]]
 
 
 def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source) -> Embedded:

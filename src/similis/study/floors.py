@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from similis.retrieval.embed import embed
 from similis.run.machine import Machine
-from similis.run.parts import Source, build_model, images_for, open_source
+from similis.run.network import build_model, pixels_of
+from similis.run.parts import Source, images_for, open_source
 from similis.run.spec import RunSpec, parse_spec
-from similis.run.untouched import embed_test, evaluate_embedded, pixels_of, untouched_networks
+from similis.run.untouched import embed_test, evaluate_embedded, untouched_networks
 from similis.study.plan.jobs import base_values, draw_seed
 from similis.study.plan.schema import Plan
 from similis.study.records import Record, per_class

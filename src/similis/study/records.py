@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from similis.engine.device import peak_memory
-from similis.run.machine import Silence
+from similis.run.machine import Watch
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
 from similis.training.files import in_one_line, replace_file
@@ -85,7 +85,7 @@ def read_packed(path: Path, time: int) -> dict[str, str]:  # noqa: ARG001 - a ch
     return dict(zip(table["name"].to_pylist(), table["record"].to_pylist(), strict=True))
 
 
-class Meter(Silence):
+class Meter(Watch):
     """Adds up the time of the steps of a run; a second instance sees only its own runs."""
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from similis.data.manifest import Manifest
 from similis.run.checks import check_run
 from similis.run.cost import Measured, estimate_seconds, format_duration, measure_step
 from similis.run.machine import Machine
-from similis.run.parts import Source, divide_data, open_manifest
-from similis.run.spec import RunSpec
+from similis.run.parts import divide_data, open_manifest
+from similis.run.prepared import Prepared, prepare
 from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
 
@@ -51,7 +51,7 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
     repeated = (1 if plan.search.shared else plan.repetitions) * plan.search.trials * len(plan.folds)
     finals = [(final_spec(plan, job, {}), job.arena) for job in final_jobs(plan)]
     first, home = trial_spec(plan, participants(plan)[0], {}, 0), opened[plan.arenas[0].name]
-    each = measure_one_thread(first, machine, divide_data(home, first))
+    each = measure_one_thread(prepare(first, machine, home))
     seconds = repeated * sum(estimate_seconds(s, divide_data(home, s).split, each) for s in searched)
     seconds += sum(estimate_seconds(s, divide_data(opened[arena], s).split, each) for s, arena in finals)
     trials = repeated * len(searched)
@@ -72,12 +72,12 @@ def check_runs(plan: Plan, machine: Machine) -> dict[str, Manifest]:
     return opened
 
 
-def measure_one_thread(spec: RunSpec, machine: Machine, source: Source) -> Measured:
+def measure_one_thread(run: Prepared) -> Measured:
     """A step of a trial with one thread, as the runs of a tournament have."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return measure_step(spec, machine, source)
+        return measure_step(run)
     finally:
         torch.set_num_threads(before)
 
