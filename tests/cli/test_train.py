@@ -71,7 +71,7 @@ def test_a_plan_comes_before_training_and_not_before_a_run_that_is_done(photos, 
     plan = capsys.readouterr().out.partition("training: 1 epochs")[0]
     assert "images      8 of 2 classes train, 8 of 2 classes validate, 16 of 4 classes test" in plan
     assert "left out    2 folders without images: 'eel', 'owl'" in plan
-    assert "too few to choose the number of epochs" in plan
+    assert "too few validation images to choose the number of epochs" in plan
     assert re.search(r"plan +16 pixels, batches of 8, 0 loader processes: at most about \d+ s, [\d.]+ GB, and up", plan)
     spec = json.loads((run_folder(tmp_path) / "spec.json").read_text())
     assert (spec["data"]["validation_share"], spec["model"]["image_size"]) == (0.3, 16)
@@ -85,7 +85,7 @@ def test_all_classes_train_and_nothing_is_tested(photos, tmp_path, capsys):
     assert ended(["train", photos, *SMALL, "--all-classes"]) == 0
     out = capsys.readouterr().out
     assert "images      32 of 8 classes train\n" in out
-    assert "Nothing was held out" in out
+    assert "No class was held out" in out
     assert not any(words in out for words in ("test R@1", "validation R@1", "untrained", "Training helped"))
     result = json.loads((run_folder(tmp_path) / "result.json").read_text())
     assert (result["test"], result["before"], result["epochs"]) == ({}, [], 1)

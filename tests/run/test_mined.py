@@ -14,10 +14,9 @@ from similis.retrieval.offline_mining import mine_offline
 from similis.run.distributed import run_on_ranks
 from similis.run.fit import run_stage
 from similis.run.machine import Machine, Watch
-from similis.run.mining_refresh import refresh_table
 from similis.run.parts import epoch_batches
 from similis.run.prepared import prepare
-from similis.run.recorder import Recorder
+from similis.run.recorder import Recorder, refresh_table
 from similis.run.run import prepare_parts
 from similis.run.stage import Stage
 from similis.run.task import batches_of, build_task
@@ -104,15 +103,15 @@ def test_the_table_is_that_of_the_weights_of_the_moment_in_evaluation_mode(tmp_p
     task = build_task(stage)
     task.model.train()
     recorder = Recorder(stage, task, {"mining_seconds": 0.0})
-    recorder.mined(Progress())
+    recorder.mine(Progress())
     first = dict(task.tables)
     assert task.model.training, "mining leaves the mode as it was"
     with torch.no_grad():
         for p in task.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1)))
-    recorder.mined(Progress(epoch=1))
+    recorder.mine(Progress(epoch=1))
     assert all(torch.equal(task.tables[key], first[key]) for key in first), "not due yet"
-    recorder.mined(Progress(epoch=2))
+    recorder.mine(Progress(epoch=2))
     assert not torch.equal(task.tables["negatives"], first["negatives"])
     found = embed(task.model.eval(), stage.parts.loader.ordered(stage.rows, batch_size=100), count=48)
     labels = stage.source.manifest.labels[stage.rows]
@@ -138,7 +137,7 @@ def test_semi_hard_positives_are_drawn_anew_by_seed_and_epoch(tmp_path):
 def groups(stage: Stage, epoch: int) -> list[list[int]]:
     """The quadruples of an epoch as places in the training rows."""
     task = build_task(stage)
-    Recorder(stage, task, {"mining_seconds": 0.0}).mined(Progress())
+    Recorder(stage, task, {"mining_seconds": 0.0}).mine(Progress())
     batches: list[Batch] = list(batches_of(stage, task)(epoch, 0))
     assert [len(b.ids) for b in batches] == [12] * 4
     return torch.searchsorted(stage.rows, torch.cat([b.ids for b in batches])).view(-1, 4).tolist()
@@ -192,7 +191,7 @@ def test_a_model_that_collapsed_gets_random_batches_and_the_log_says_that_nothin
         for p in stage.parts.model.head_parameters:
             p.fill_(value)
     task = build_task(stage)
-    Recorder(stage, task, {"mining_seconds": 0.0}).mined(Progress())
+    Recorder(stage, task, {"mining_seconds": 0.0}).mine(Progress())
     (line,) = stage.folder.records()
     assert line["mined_anchors"] == 0
     batches = list(batches_of(stage, task)(0, 0))

@@ -86,8 +86,8 @@ def test_patience_counts_epochs_since_the_best(history, patience, over, tmp_path
     recorder = Recorder(
         stage, build_task(stage), {"history": history, "best": max(history, default=None), "best_epoch": best}
     )
-    assert recorder.over(Progress(epoch=len(history))) is over
-    assert recorder.over(Progress(epoch=9))
+    assert recorder.is_over(Progress(epoch=len(history))) is over
+    assert recorder.is_over(Progress(epoch=9))
 
 
 def test_wrappers_hold_the_loss_they_were_given():

@@ -80,7 +80,7 @@ def test_a_specification_that_cannot_be_is_refused(changes, words):
     ("changes", "words"),
     [
         ({"training__views": 2, "objective__loss": "multi_similarity"}, "set training.sampler=random"),
-        ({**BARE, "objective__loss": "proxy_anchor"}, "learns a vector for each class .* choose circle"),
+        ({**BARE, "objective__loss": "proxy_anchor"}, "learns a proxy for each class .* choose circle"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(tmp_path, changes, words):

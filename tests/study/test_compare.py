@@ -107,7 +107,7 @@ def test_losses_that_did_not_train_have_no_verdict(tmp_path):
     folder.records.write(floor["name"], floor | {"per_class": counts})
     found = run_until_decided(question(floors=False), tmp_path)
     assert not found.decided
-    assert describe_verdicts(found)[0].startswith("No verdict: frozen does not beat the baseline, raw pixels.")
+    assert describe_verdicts(found)[0].startswith("No verdict: frozen does not beat raw pixels.")
     assert folder.looks.verdicts(found.plan, found.whole.scores)[-1].verdict == "better", "what numbers alone would say"
 
 

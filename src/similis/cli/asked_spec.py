@@ -12,16 +12,17 @@ import yaml
 from similis.objective.loss_options import check_settings
 from similis.registry import losses, unknown
 from similis.run.machine import Machine
-from similis.run.network import check_weights
 from similis.run.parts import open_manifest
 from similis.run.prepared import Prepared, prepare
-from similis.run.spec import ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
+from similis.run.spec import ModelSpec, ObjectiveSpec, RunSpec, file_values, parse_spec, replace_values
+from similis.run.training_spec import TrainingSpec
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
+LR = TrainingSpec().lr
 # What measured best on validation classes: python -m benchmarks.fine_tuning
 RECIPES: dict[str, dict[str, Any]] = {
-    "careful": {"model.dim": None, "training.lr": 1e-4, "training.interpolate": [0.0, 0.25, 0.5, 0.75, 1.0]},
+    "careful": {"model.dim": None, "training.lr": LR, "training.interpolate": [0.0, 0.25, 0.5, 0.75, 1.0]},
 }
 # What --all-classes means: nothing validates and nothing tests.
 ALL_CLASSES: dict[str, Any] = {"data.test_share": 0.0, "training.select": "last"}
@@ -44,19 +45,27 @@ def recipe_keys(name: str | None) -> dict[str, Any]:
         >>> recipe_keys("careful")["model.dim"] is None
         True
     """
-    if name is None:
-        return {}
-    if name not in RECIPES:
+    if name is not None and name not in RECIPES:
         raise UserError(unknown("recipe", name, RECIPES))
-    return dict(RECIPES[name])
+    return {} if name is None else RECIPES[name]
 
 
-def open_asked(source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit) -> Prepared:
-    """The run that a command asks for, with its data opened; ``fit`` chooses what neither keys nor a file say."""
+def open_asked(
+    source: str, keys: Mapping[str, Any], machine: Machine, fit: Fit, check: Callable[[ModelSpec], None] | None = None
+) -> Prepared:
+    """The run that a command asks for, with its data opened.
+
+    Args:
+        source: data, or the file of a specification, which stays as it is.
+        keys: dotted keys of what was asked for.
+        machine: that it will run on.
+        fit: chooses what was not asked for.
+        check: of the network's part, after the images are listed and before they are read.
+    """
     spec = asked_spec(source, keys)
     if Path(source).suffix in FILES or not spec.training.epochs:
         return prepare(spec, machine)
-    manifest = open_manifest(spec, machine, partial(check_weights, spec.model))
+    manifest = open_manifest(spec, machine, partial(check, spec.model) if check else None)
     return fit(prepare(spec, machine, manifest), keys)
 
 

@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Size, Weights
+from similis.cli.options import Device, Model, Size, Weights
 
 
 def cluster(
     *,
     folder: Annotated[Path, typer.Argument(help="A folder of photos, at any depth.")],
-    model: Annotated[str, typer.Option(help="A run's folder, a saved model, or a network's name.")],
-    out: Annotated[Path, typer.Option(help="Where clusters go; photos that come later join those there.")] = Path(
-        "clusters"
-    ),
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Where clusters go; later photos join them.")] = Path("clusters"),
     resolution: Annotated[float, typer.Option(help="Higher gives more, smaller clusters.")] = 5.0,
     folders: Annotated[bool, typer.Option("--folders", help="Copy the photos into a folder for each cluster.")] = False,
     weights: Weights = "pretrained",
@@ -25,8 +23,8 @@ def cluster(
     pictures: Annotated[bool, typer.Option(help="Draw a contact sheet.")] = True,
     device: Device = "auto",
 ) -> Result:
-    """Cluster photos by how alike they are; no labels and no number of clusters are needed."""
-    from similis.cli.screen import console
+    """Cluster photos by similarity, without labels and without a number of clusters."""
+    from similis.cli.screen import print_lines
     from similis.model.clusters import cluster_folder, copy_clusters
     from similis.model.load import ModelChoice
 
@@ -37,5 +35,5 @@ def cluster(
     sizes = found.assignment.bincount()
     alone = int((sizes == 1).sum())
     words = f"{len(found.paths)} photos ({found.new} new) in {len(sizes)} clusters, {alone} of them of one photo"
-    console().print(f"{words}; listed in {out}", markup=False, soft_wrap=True)
+    print_lines(f"{words}; listed in {out}")
     return {"photos": len(found.paths), "new": found.new, "clusters": len(sizes), "alone": alone, "out": out}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli import options
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, Root, Settings, complete_loss
 
 if TYPE_CHECKING:
     from similis.study.looks import Looks
@@ -21,34 +21,30 @@ CONTESTANT = "NAME, or FILE.py:NAME, with options as NAME:option=value,option=va
 
 def compare(
     *,
-    source: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a name, or run.yaml.")],
-    loss: Annotated[str, typer.Option(help=CONTESTANT, autocompletion=complete_loss)],
-    against: Annotated[str, typer.Option(help="The baseline, written likewise.", autocompletion=complete_loss)],
-    hours: Annotated[float | None, typer.Option(help="Time to spend. [until 15 repetitions at most]", min=0)] = None,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", help="Search nothing: compare presets with the options given.")
-    ] = False,
+    source: options.RunSource,
+    loss: Annotated[str, typer.Option(help=CONTESTANT, autocompletion=options.complete_loss)],
+    against: Annotated[str, typer.Option(help="The baseline, as --loss.", autocompletion=options.complete_loss)],
+    hours: Annotated[float | None, typer.Option(help="Hours to spend. [up to 15 repetitions]", min=0)] = None,
+    fixed: Annotated[bool, typer.Option("--fixed", help="Search nothing: compare the options given.")] = False,
     trials: Annotated[int, typer.Option(help="Trials of each search, the preset included.")] = 6,
     sampler: Annotated[str, typer.Option(help="Batches: own (each loss's), balanced or random.")] = "own",
     margin: Annotated[float, typer.Option(help="Points of R@1 within which two losses are equivalent.")] = 1.0,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the images. [10]")] = None,
+    epochs: options.Epochs = None,
     size: Annotated[int | None, typer.Option(help="Pixels of a side. [the network's own]")] = None,
-    dim: Annotated[int | None, typer.Option(help="Embedding size. [512]")] = None,
-    backbone: Annotated[str | None, typer.Option(help="The network. [tf_efficientnet_lite0]")] = None,
-    weights: Annotated[str | None, typer.Option(help="pretrained, a file, or none. [pretrained]")] = None,
-    batch: Annotated[int | None, typer.Option(help="Images in a batch. [100, fewer for tiny data]")] = None,
-    lr: Annotated[float | None, typer.Option(help="Rate of the network, where its search begins. [0.0001]")] = None,
-    set_: Settings = None,
-    allow_counts: AllowCounts = False,
-    seed: Annotated[int, typer.Option(help="Of all draws.")] = 0,
-    folder: Annotated[Path, typer.Option(help="Folder of all comparisons; they share their runs.")] = Path(
-        "comparisons"
-    ),
-    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
-    root: Root = None,
-    device: Device = "auto",
+    dim: options.Dim = None,
+    backbone: options.Backbone = None,
+    weights: options.StartWeights = None,
+    batch: options.BatchSize = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate at which the search begins. [{training.lr}]")] = None,
+    set_: options.Settings = None,
+    allow_counts: options.AllowCounts = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
+    folder: Annotated[Path, typer.Option(help="Folder of all comparisons.")] = Path("comparisons"),
+    workers: Annotated[int, typer.Option(help="Runs in parallel.", min=1)] = 1,
+    root: options.Root = None,
+    device: options.Device = "auto",
 ) -> Result:
-    """Say whether a loss is better than a baseline: repetitions are added until a verdict, or the time is up."""
+    """Test whether a loss is better than a baseline; repetitions are added until a verdict or until time is up."""
     from similis.cli.asked_spec import asked_keys, open_asked
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.screen import print_lines
@@ -100,9 +96,9 @@ def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) 
 
 
 def print_look(judged: JudgedTable, looks: Looks) -> None:
-    """One line for a look."""
+    """One line for an interim analysis."""
     from similis.cli.screen import print_lines
 
     last = judged.asked[-1] if judged.asked else None
     said = f"{last.verdict} ({last.difference:+.2f} points)" if last else "did not train"
-    print_lines(f"look  {looks.looks[-1]} of at most {looks.most} repetitions: {said}")
+    print_lines(f"interim analysis after {looks.looks[-1]} of at most {looks.most} repetitions: {said}")

@@ -1,4 +1,4 @@
-"""``similis data show | check | words``: what a data set holds, what is wrong with it, how alike its names are."""
+"""``similis data show | check | words``: what a data set holds, its faults, how similar its names are."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import Outcome, Result
-from similis.cli.options import Device, Size, Weights
+from similis.cli.options import AllowCounts, Device, Root, Size, Source, Verify, Weights
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
     from similis.model.model import Model
-
-Source = Annotated[str, typer.Argument(help="Folder, .zip, .csv, .tsv, .parquet, URL, or a known name.")]
-Root = Annotated[str | None, typer.Option(help="Folder of the known data sets; SIMILIS_DATA if not given.")]
-Verify = Annotated[bool, typer.Option("--verify", help="Hash every image again, changed or not.")]
-AllowCounts = Annotated[bool, typer.Option("--allow-counts", help="Accept counts that differ from the official ones.")]
 
 
 def show(
     *, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False
 ) -> Result:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.data.catalogue import describe_counts, known
     from similis.data.open_data import open_data
 
@@ -37,9 +32,9 @@ def show(
         return {"datasets": [dict(zip(("name", "counts", "summary"), row, strict=True)) for row in rows]}
     manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
     show_parts(manifest)
-    console().print(f"columns      {', '.join(manifest.table.column_names)}", markup=False)
-    console().print(f"fingerprint  {manifest.fingerprint()}", markup=False)
-    return {**contents(manifest), "columns": manifest.table.column_names, "fingerprint": manifest.fingerprint()}
+    columns, fingerprint = manifest.table.column_names, manifest.fingerprint()
+    print_lines(f"columns      {', '.join(columns)}", f"fingerprint  {fingerprint}")
+    return {**contents(manifest), "columns": columns, "fingerprint": fingerprint}
 
 
 def contents(manifest: Manifest) -> dict[str, Any]:
@@ -75,9 +70,7 @@ def check(
     allow_counts: AllowCounts = False,
     smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
-    model: Annotated[
-        str | None, typer.Option(help="A run, a saved model or a network's name: find copies, wrong labels, strangers.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="A model that finds copies, wrong labels and strangers.")] = None,
     weights: Weights = "pretrained",
     size: Size = None,
     out: Annotated[Path, typer.Option(help="Folder for the list and the contact sheets.")] = Path("suspects"),
@@ -88,7 +81,7 @@ def check(
 
     With --model, images are compared by their embeddings too; what is suspected is listed and is no error.
     """
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.data.check import check_data
     from similis.data.open_data import open_data
 
@@ -99,13 +92,13 @@ def check(
     if findings:
         rows = [(finding.severity, finding.kind, finding.message, finding.remedy) for finding in findings]
         show_table(f"{manifest.name}: {len(findings)} findings", ("severity", "kind", "what", "what to do"), rows)
-    console().print(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings", markup=False)
+    print_lines(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings")
     listed = [{"severity": f.severity, "kind": f.kind, "message": f.message, "remedy": f.remedy} for f in findings]
     result = {**contents(manifest), "errors": errors, "warnings": len(findings) - errors, "findings": listed}
     if model is not None and not any(finding.kind == "unreadable" for finding in findings):
         from similis.model.load import ModelChoice
 
-        console().print(f"embedding {len(manifest)} images with {model}", markup=False)
+        print_lines(f"embedding {len(manifest)} images with {model}")
         opened = ModelChoice(model, weights, size, device).open()
         result["suspects"] = check_embeddings(manifest, opened, model, out, pictures)
     return Outcome(result, 1 if errors else 0)
@@ -113,7 +106,7 @@ def check(
 
 def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pictures: bool) -> dict[str, Any]:
     """What the embeddings of a model find: counts on the screen, a list and contact sheets in a folder."""
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.model.fault_report import FILE, count_kinds, write_faults
 
     faults = model.find_faults(manifest)
@@ -121,8 +114,9 @@ def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pic
     counts = count_kinds(faults)
     rows = [(kind, str(found), str(left)) for kind, (found, left) in counts.items()]
     show_table(f"{manifest.name}: suspected by {name}", ("kind", "found", "to be excluded"), rows)
-    console().print(f"look at the sheets in {out}, correct the column 'exclude', then: ", end="", markup=False)
-    console().print(f"similis train ... --exclude {out / FILE}", markup=False, soft_wrap=True)
+    print_lines(
+        f"look at the sheets in {out}, correct the column 'exclude', then: similis train ... --exclude {out / FILE}"
+    )
     return {"counts": {kind: {"found": f, "exclude": e} for kind, (f, e) in counts.items()}, "files": files}
 
 
@@ -135,10 +129,8 @@ def words(
     root: Root = None,
     allow_counts: AllowCounts = False,
 ) -> Result:
-    """Write how alike the names of the classes are, by a text encoder, for language guidance (objective.language)."""
-    from pathlib import Path
-
-    from similis.cli.screen import console
+    """Write the similarities of class names by a text encoder, for language guidance (objective.language)."""
+    from similis.cli.screen import print_lines
     from similis.data.open_data import open_data
     from similis.networks.text import save_similarity, sentence_encoder, similarity_of_names
     from similis.values import UserError
@@ -148,5 +140,5 @@ def words(
     names = sorted(set(open_data(source, root=root, allow_counts=allow_counts).class_names))
     made = similarity_of_names(names, sentence_encoder(encoder), source=Path(encoder).name, template=template)
     digest = save_similarity(made, out)
-    console().print(f"{out}: {len(names)} classes, sha256 {digest}", markup=False)
+    print_lines(f"{out}: {len(names)} classes, sha256 {digest}")
     return {"file": out, "classes": len(names), "sha256": digest}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import AllowCounts, Device, KeepTrained, Root, Weights
+from similis.cli.options import AllowCounts, Device, KeepTrained, Loaders, Root, Source, Weights
 
 if TYPE_CHECKING:
     from similis.model.model import Model
@@ -16,23 +16,19 @@ if TYPE_CHECKING:
 
 def evaluate(
     *,
-    data: Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a known name.")],
-    model: Annotated[
-        list[str], typer.Option(help="A run's folder, a saved model, or a network's name; may be given often.")
-    ],
+    data: Source,
+    model: Annotated[list[str], typer.Option(help="A run, a saved model or a network's name; may be given often.")],
     weights: Weights = "pretrained",
-    size: Annotated[
-        list[int] | None, typer.Option(help="Pixels of a side, for a network by name; may be given often. [its own]")
-    ] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Pixels of a side; may be given often. [its own]")] = None,
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
-    rerank: Annotated[str, typer.Option(help="A second look: alpha-qe or k-reciprocal. [none]")] = "",
+    rerank: Annotated[str, typer.Option(help="Re-ranking: alpha-qe or k-reciprocal. [none]")] = "",
     keep_trained: KeepTrained = False,
     allow_counts: AllowCounts = False,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
+    workers: Loaders = 0,
     device: Device = "auto",
 ) -> Result:
-    """Measure models on the same images: an untouched network by its name, or what you have trained."""
+    """Evaluate models on the same images: pretrained networks by name, or models that you trained."""
     from similis.cli.screen import show_table
     from similis.data.open_data import open_data
     from similis.model.evaluation import evaluate_model, evaluated_rows

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, KeepTrained, Root
+from similis.cli.options import Device, KeepTrained, Loaders, Root
 
 
 def export(
@@ -17,17 +17,15 @@ def export(
     out: Annotated[Path, typer.Argument(help="Folder to write; a bundle that is there is replaced.")],
     gallery: Annotated[str | None, typer.Option(help="Data to search in. [the images of the run]")] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write the network as model.onnx too.")] = False,
-    precision: Annotated[
-        str | None, typer.Option(help="float32, float16 or int8, of weights and vectors on the disk. [the model's own]")
-    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Of files: float32, float16, int8. [the model's]")] = None,
     keep_trained: KeepTrained = False,
     licence: Annotated[str, typer.Option(help="For the model card.")] = "not stated",
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
+    workers: Loaders = 0,
     device: Device = "auto",
 ) -> Result:
     """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
     from similis.model.export import export_bundle
     from similis.run.machine import Machine
 
@@ -42,6 +40,5 @@ def export(
         lines.append(f"stored  {made.rounding}")
     if made.onnx_difference is not None:
         lines.append(f"onnx    largest difference of an embedding from PyTorch's: {made.onnx_difference:.1e}")
-    for line in lines:
-        console().print(line, markup=False, soft_wrap=True)
+    print_lines(*lines)
     return made._asdict()

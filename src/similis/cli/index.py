@@ -28,7 +28,7 @@ def index(
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.model.index_folder import save_index
     from similis.model.vector_file import read_vector_file
     from similis.retrieval.index_choice import Target, choose_index
@@ -55,7 +55,7 @@ def index(
     if found.made is None:
         words = f"No kind meets the target. The nearest is {words}. Lower --recall or raise --memory."
     words += f"; written to {folder}" if folder else ""
-    console().print(words, markup=False, soft_wrap=True)
+    print_lines(words)
     result = {"vectors": count, "dim": dim, "met": found.made is not None, "best": best, "kinds": found.table,
               "folder": folder, "figure": figure}  # fmt: skip
     return result if found.made is not None else Outcome(result, 1)

@@ -68,7 +68,7 @@ def row(entry: LossEntry) -> tuple[str, ...]:
 
 
 def needs(entry: LossEntry) -> list[str]:
-    """What must be around the loss: class vectors, a miner, batches with several images of each class."""
+    """What a loss needs: proxies or class weights, a miner, batches with several images of each class."""
     wanted = [name.replace("_", " ") for name in entry.learns]
     miners = sorted({preset.miner for preset in entry.presets.values() if preset.miner})
     if miners:

@@ -25,7 +25,7 @@ def metric(
     seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
 ) -> Result:
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
-    from similis.cli.screen import console, show_table
+    from similis.cli.screen import print_lines, show_table
     from similis.data.readers.tables import read_columns
     from similis.sklearn import MetricLearner
     from similis.sklearn.report import accuracies, parse_table
@@ -45,8 +45,8 @@ def metric(
         top = [(name, f"{100 * share:.1f}") for name, share in list(shares.items())[:10]]
         show_table("columns that matter most", ("column", "share, %"), top)
     if rows.left_out:
-        console().print(f"left out, not numbers: {', '.join(rows.left_out)}", markup=False)
-    console().print(f"report: {output / 'report.md'}", markup=False)
+        print_lines(f"left out, not numbers: {', '.join(rows.left_out)}")
+    print_lines(f"report: {output / 'report.md'}")
     counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
     return {**counts, **found, "shares": shares, "left_out": rows.left_out, "report": output / "report.md"}
 

@@ -22,12 +22,19 @@ def state_defaults(text: str) -> str:
         >>> state_defaults("Embedding size. [{model.dim}]")
         'Embedding size. [512]'
     """
-    from similis.run.spec import default_of
+    from similis.run.spec import spec_fields
 
-    return re.sub(r"\{([a-z_.]+)\}", lambda found: str(default_of(found[1])), text)
+    return re.sub(r"\{([a-z_.]+)\}", lambda found: str(spec_fields()[found[1]].default), text)
 
 
+Source = Annotated[str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, URL or a known name.")]
+RunSource = Annotated[str, typer.Argument(help="Data as for `similis data show`, or a specification: run.yaml.")]
+Model = Annotated[str, typer.Option(help="A run's folder, a saved model, or a network's name.")]
 # Defaults in braces are those of the specification, see state_defaults.
+Loss = Annotated[
+    str | None,
+    typer.Option(help="A loss; `similis losses` lists them. [{objective.loss}]", autocompletion=complete_loss),
+]
 Epochs = Annotated[int | None, typer.Option(help="Passes over the images; 0 only evaluates. [{training.epochs}]")]
 Dim = Annotated[int | None, typer.Option(help="Embedding size. [{model.dim}]")]
 Backbone = Annotated[str | None, typer.Option(help="small_conv, googlenet, ... or a timm name. [{model.backbone}]")]

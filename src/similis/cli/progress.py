@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from similis.cli.screen import console
@@ -22,17 +21,13 @@ class Display(Watch):
 
     def __init__(self, *, to_stderr: bool = False) -> None:
         self.screen = console(to_stderr=to_stderr)
-        self.alive = self.screen.is_terminal
         self._bar: Any = None
         self._task: Any = None
-        self._begun = 0.0
+        self._begun, self._loss, self._recall, self._title = 0.0, 0.0, "", ""
         self._steps, self._epochs, self._done, self._images = 0, 0, 0, 0
-        self._loss: float | None = None
-        self._recall = ""
-        self._title = ""
 
     def __enter__(self) -> Display:
-        if self.alive:
+        if self.screen.is_terminal:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             self._bar = Progress(
@@ -42,44 +37,36 @@ class Display(Watch):
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
     def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:
-        """A new bar for the stage; steps made before an interruption are behind it already."""
-        self._begun, self._images, self._loss, self._recall = time.perf_counter(), 0, None, ""
+        """Show a new bar for the stage; steps made before an interruption are behind it already."""
+        self._begun, self._images, self._recall = time.perf_counter(), 0, ""
         self._steps, self._epochs, self._done = steps, epochs, done
         title = TITLES.get(stage, stage)
-        if self._bar is not None:
-            if title != self._title:  # the same title again: lost workers have begun again
-                self._task = self._bar.add_task(title, total=steps, completed=done, words="")
-            self._bar.update(self._task, completed=done)
-            self._title = title
+        if self._bar is None:
+            again = f", continued after step {done}" if done else ""
+            self.screen.print(f"{title}: {epochs} epochs, {steps} steps{again}", markup=False)
             return
-        again = f", continued after step {done}" if done else ""
-        self.screen.print(f"{title}: {epochs} epochs, {steps} steps{again}", markup=False)
+        if title != self._title:  # the same title again: lost workers have begun again
+            self._task = self._bar.add_task(title, total=steps, completed=done, words="")
+        self._bar.update(self._task, completed=done)
+        self._title = title
 
     def on_step(self, report: StepReport, mined: Mapping[str, int]) -> None:
-        """Loss, mined counts and speed after a step."""
-        value = float(report.loss)
-        self._loss = value if self._loss is None else SMOOTH * self._loss + (1 - SMOOTH) * value
+        """Show loss, mined counts and speed after a step."""
+        self._loss = SMOOTH * self._loss + (1 - SMOOTH) * float(report.loss) if self._images else float(report.loss)
         self._images += report.images
-        step = report.progress.step
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, words=self.words(mined))
-        elif self._epochs and step % max(1, self._steps // self._epochs) == 0:
-            spent = time.perf_counter() - self._begun
-            left = spent / max(1, step - self._done) * (self._steps - step)
-            self.screen.print(f"step {step}/{self._steps}  {self.words(mined)}  {clock(left)} left", markup=False)
-
-    def words(self, mined: Mapping[str, int]) -> str:
-        """The figures of the moment."""
-        speed = self._images / max(time.perf_counter() - self._begun, 1e-9)
+        step, spent = report.progress.step, max(time.perf_counter() - self._begun, 1e-9)
         found = "".join(f"  {name} {count}" for name, count in mined.items())
-        return f"loss {self._loss or 0.0:.4f}{found}  {speed:.0f} images/s{self._recall}"
+        words = f"loss {self._loss:.4f}{found}  {self._images / spent:.0f} images/s{self._recall}"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, words=words)
+        elif self._epochs and step % max(1, self._steps // self._epochs) == 0:
+            left = format_clock(spent / max(1, step - self._done) * (self._steps - step))
+            self.screen.print(f"step {step}/{self._steps}  {words}  {left} left", markup=False)
 
     def on_validation(self, epoch: int, value: float, best: float) -> None:
         """Recall of the classes that choose."""
@@ -92,11 +79,11 @@ class Display(Watch):
         self.screen.print(words, markup=False)
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Minutes and seconds.
 
     Example:
-        >>> clock(75.4)
+        >>> format_clock(75.4)
         '1:15'
     """
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

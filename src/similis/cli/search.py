@@ -1,4 +1,4 @@
-"""``similis search RUN QUERY``: the images most like a picture, by the model of a finished run."""
+"""``similis search RUN QUERY``: the images most similar to a picture, by the model of a finished run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Root
+from similis.cli.options import Device, Loaders, Root
 
 
 def search(
     *,
     run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of runs with one finished.")],
     query: Annotated[Path, typer.Argument(help="An image file.")],
-    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 8,
+    k: Annotated[int, typer.Option("-k", help="Number of images to find.", min=1)] = 8,
     sheet: Annotated[Path, typer.Option(help="Where the picture of the answer goes.")] = Path("search.png"),
     gallery: Annotated[str | None, typer.Option(help="Search here. [the images of the run]")] = None,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
+    workers: Loaders = 0,
     device: Device = "auto",
 ) -> Result:
-    """Find the images most like a picture; a copy of the picture itself is left out."""
-    from similis.cli.screen import console, show_table
+    """Find the images most similar to a picture, without copies of the picture itself."""
+    from similis.cli.screen import print_lines, show_table
     from similis.data.images import prepare
     from similis.data.items import open_item
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet
@@ -40,12 +40,12 @@ def search(
     rows = [(str(n), f"{hit.similarity:.4f}", str(hit.label), hit.id) for n, hit in enumerate(near, 1)]
     show_table(f"{query.name} among {len(data)} images", ("rank", "similarity", "class", "image"), rows)
     if data.has("vector"):
-        console().print("no sheet: the gallery holds ready vectors and no images", markup=False)
+        print_lines("no sheet: the gallery holds ready vectors and no images")
         return {"query": query, "images": len(data), "hits": near, "sheet": None}
     shown, places = near[: MOST_COLUMNS - 1], {path: row for row, path in enumerate(data.values("path"))}
     tiles = [Tile(prepare(encoded, resize=SIDE), query.name)]
     tiles += [Tile(thumbnail(data, places[hit.id]), f"{hit.similarity:.3f}\n{hit.label}") for hit in shown]
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
-    write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most like it{share}"), sheet)
-    console().print(f"sheet  {sheet}{share}", markup=False, soft_wrap=True)
+    write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most similar to it{share}"), sheet)
+    print_lines(f"sheet  {sheet}{share}")
     return {"query": query, "images": len(data), "hits": near, "sheet": sheet}

@@ -13,15 +13,13 @@ from similis.cli.json_output import print_early
 def serve(
     *,
     bundle: Annotated[Path, typer.Argument(help="The folder of `similis export` or of Model.save.")],
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; others than loopback need SIMILIS_KEY.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address; any but loopback needs SIMILIS_KEY.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
     store: Annotated[Path | None, typer.Option(help="File of the collection. [BUNDLE/collection.sqlite]")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
 ) -> None:
     """Serve a page and an HTTP API that search, enrol and forget; SIMILIS_KEY is the key for changes."""
-    from similis.cli.screen import console
+    from similis.cli.screen import print_lines
     from similis.values import UserError, import_extra
 
     for part in ("fastapi", "uvicorn", "httptools", "python_multipart"):
@@ -31,10 +29,10 @@ def serve(
     if not bundle.is_dir():
         raise UserError(f"there is no folder {bundle}; give one that `similis export` wrote")
 
-    console().print(f"loading {bundle}", markup=False, soft_wrap=True)
+    print_lines(f"loading {bundle}")
 
     def on_ready(address: str) -> None:
         print_early({"bundle": bundle, "address": address})
-        console().print(f"serving {bundle} at {address}", markup=False, soft_wrap=True)
+        print_lines(f"serving {bundle} at {address}")
 
     run(bundle, host=host, port=port, store=store, read_only=read_only, on_ready=on_ready)

@@ -5,14 +5,10 @@ The example is made from the fields themselves, so that it cannot lag behind the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from similis.run.training_spec import Part
 
 EXAMPLE = "photos/"  # the source of the example
 
@@ -37,25 +33,25 @@ def print_template(kind: Template | None) -> None:
     raise typer.Exit
 
 
+PrintTemplate = Annotated[
+    Template | None,
+    typer.Option(help="Print a run.yaml to begin with, or its JSON schema.", is_eager=True, callback=print_template),
+]
+
+
 def example_text() -> str:
-    """The specification as YAML with comments."""
-    from similis.run.spec import RunSpec
-
-    return "\n".join(["# similis train run.yaml", *example_lines(RunSpec)]) + "\n"
-
-
-def example_lines(model: type[Part], indent: str = "") -> Iterator[str]:
-    """One line for each key with its default and its meaning; the keys of a part below its own."""
+    """The specification as YAML: each key with its default and its meaning, the keys of a part below its own."""
     import json
 
+    from similis.run.spec import spec_fields
     from similis.run.training_spec import Part
 
-    for key, field in model.model_fields.items():
-        part = field.annotation
+    lines = ["# similis train run.yaml"]
+    for dotted, field in spec_fields().items():
+        part, value, words = field.annotation, EXAMPLE if field.is_required() else field.default, field.description
+        line = f"{'  ' * dotted.count('.')}{dotted.rpartition('.')[2]}:"
         if isinstance(part, type) and issubclass(part, Part):
-            yield f"{indent}{key}:  # {(part.__doc__ or '').strip()}"
-            yield from example_lines(part, f"{indent}  ")
-            continue
-        value = EXAMPLE if field.is_required() else field.default
-        words = f"  # {field.description}" if field.description else ""
-        yield f"{indent}{key}: {json.dumps(value)}{words}"
+            lines.append(f"{line}  # {(part.__doc__ or '').strip()}")
+        else:
+            lines.append(f"{line} {json.dumps(value)}" + (f"  # {words}" if words else ""))
+    return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, Root
+from similis.cli.options import Address, Cpus, Device, Gpus, OnRay, Root
 
 if TYPE_CHECKING:
     from similis.study.plan.schema import Plan
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def plan(
     *,
     file: Annotated[Path, typer.Argument(help="A plan in YAML.")],
-    workers: Annotated[int, typer.Option(help="Processes that work side by side.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes in parallel.", min=1)] = 1,
     root: Root = None,
 ) -> Result:
-    """Check a plan and show what it will cost, before anything is run."""
+    """Check a plan and show what it will cost; nothing is run."""
     from similis.cli.screen import print_lines, show_table
     from similis.study.plan.cost import describe_cost, plan_cost
     from similis.study.plan.plan_file import read_plan
@@ -39,7 +39,7 @@ def plan(
     print_lines(describe_cost(cost, workers))
     show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
-        print_lines("protocol default: everything will be labelled 'selected on test'")
+        print_lines("protocol default: every result will be labelled 'selected on test'")
     seconds, needed = cost.seconds / workers, [dict(zip(POWER_HEADS, row, strict=True)) for row in power]
     return {"name": read.name, "contestants": contestants, "cost": cost._asdict(), "seconds": seconds, "power": needed}
 
@@ -64,22 +64,18 @@ def describe_power(plan: Plan) -> list[tuple[str, ...]]:
 def run(
     *,
     file: Annotated[Path, typer.Argument(help="A plan in YAML, or the folder of a tournament that has begun.")],
-    add: Annotated[list[str] | None, typer.Option(help="One more loss, or a tournament's folder: its results.")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to keep it. [FILE, if that is a folder, or tournaments/NAME]")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Runs side by side. [1; on Ray as many as it has room for]", min=1)
-    ] = None,
-    only: Annotated[str | None, typer.Option(help="Run this contestant alone: one row of the table.")] = None,
+    add: Annotated[list[str] | None, typer.Option(help="Add a loss, or the results of a tournament's folder.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where to keep it. [FILE, or tournaments/NAME]")] = None,
+    workers: Annotated[int | None, typer.Option(help="Runs in parallel. [1; on Ray as many as fit]", min=1)] = None,
+    only: Annotated[str | None, typer.Option(help="Run this contestant only.")] = None,
     root: Root = None,
     device: Device = "auto",
-    on_ray: Annotated[bool, typer.Option("--ray", help="Work as tasks of Ray.")] = False,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto. [a new one, here]")] = None,
-    cpus: Annotated[float, typer.Option(help="Processors of a run on Ray.")] = 1.0,
-    gpus: Annotated[float, typer.Option(help="Graphics cards of a run on Ray.")] = 0.0,
+    on_ray: OnRay = False,
+    address: Address = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = 0.0,
 ) -> Result:
-    """Run a plan, or continue it, with more contestants if you like; then write its report."""
+    """Run a plan or continue it, optionally with more contestants, and write its report."""
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
     from similis.study.plan.plan_file import read_plan

@@ -10,25 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from similis.cli import options
 from similis.cli.json_output import INTERRUPTED, Result
-from similis.cli.options import (
-    Address,
-    AllowCounts,
-    Backbone,
-    BatchSize,
-    Cpus,
-    Device,
-    Dim,
-    Epochs,
-    Gpus,
-    Pixels,
-    Root,
-    Settings,
-    StartWeights,
-    Verify,
-    complete_loss,
-)
-from similis.cli.spec_template import Template, print_template
+from similis.cli.spec_template import PrintTemplate
 from similis.values import MissingExtraError, UserError
 
 if TYPE_CHECKING:
@@ -39,58 +23,36 @@ if TYPE_CHECKING:
 
 def train(
     *,
-    source: Annotated[
-        str, typer.Argument(help="Folder of class folders, .zip, .csv, .parquet, a known name, or run.yaml.")
-    ],
-    loss: Annotated[
-        str | None,
-        typer.Option(help="A loss; `similis losses` lists them. [{objective.loss}]", autocompletion=complete_loss),
-    ] = None,
-    epochs: Epochs = None,
-    size: Pixels = None,
-    dim: Dim = None,
-    backbone: Backbone = None,
-    weights: StartWeights = None,
-    batch: BatchSize = None,
+    source: options.RunSource,
+    loss: options.Loss = None,
+    epochs: options.Epochs = None,
+    size: options.Pixels = None,
+    dim: options.Dim = None,
+    backbone: options.Backbone = None,
+    weights: options.StartWeights = None,
+    batch: options.BatchSize = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [{training.lr}]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [{seed}]")] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="careful: fine-tune without a head, and keep what validation says helps.")
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="fixed-validation, cross-validation, default. [{data.protocol}]")
-    ] = None,
-    exclude: Annotated[
-        Path | None, typer.Option(help="CSV file of images not to train on, from `similis data check --model`.")
-    ] = None,
-    set_: Settings = None,
-    allow_counts: AllowCounts = False,
+    recipe: Annotated[str | None, typer.Option(help="careful: no head, and as much training as helps.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="How validation classes are chosen. [{data.protocol}]")] = None,
+    exclude: Annotated[Path | None, typer.Option(help="CSV of images to leave out, see `data check`.")] = None,
+    set_: options.Settings = None,
+    allow_counts: options.AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    all_classes: Annotated[
-        bool, typer.Option("--all-classes", help="Train on every class, for production: nothing is left to test.")
-    ] = False,
+    all_classes: Annotated[bool, typer.Option("--all-classes", help="Train on every class and test none.")] = False,
     loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]", min=0)] = None,
-    cache_gb: Annotated[
-        float | None, typer.Option(help="Memory for decoded images. [what fits, at most 2]", min=0)
-    ] = None,
-    root: Root = None,
-    verify: Verify = False,
+    cache_gb: Annotated[float | None, typer.Option(help="GiB of decoded images. [what fits, or 2]", min=0)] = None,
+    root: options.Root = None,
+    verify: options.Verify = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
-    device: Device = "auto",
+    device: options.Device = "auto",
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
-    shard_classes: Annotated[
-        bool, typer.Option("--shard-classes", help="Shard the proxies over the ranks or workers.")
-    ] = False,
+    shard_classes: Annotated[bool, typer.Option("--shard-classes", help="Shard proxies over ranks.")] = False,
     workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.")] = None,
-    address: Address = None,
-    cpus: Cpus = 1.0,
-    gpus: Gpus = 0.0,
-    template: Annotated[  # noqa: ARG001 - printed as soon as it is read
-        Template | None,
-        typer.Option(
-            help="Print a run.yaml to begin with, or its JSON schema.", is_eager=True, callback=print_template
-        ),
-    ] = None,
+    address: options.Address = None,
+    cpus: options.Cpus = 1.0,
+    gpus: options.Gpus = 0.0,
+    template: PrintTemplate = None,  # noqa: ARG001 - printed as soon as it is read
 ) -> Result:
     """Train a model and measure it on classes it has not seen. Rerunning the command prints the stored result."""
     from similis.cli.asked_spec import ALL_CLASSES, asked_keys, open_asked, recipe_keys
@@ -102,6 +64,7 @@ def train(
     from similis.run.defaults import fit_batch, fit_defaults
     from similis.run.distributed import run_on_ray
     from similis.run.machine import Machine
+    from similis.run.network import check_weights
 
     check_place(ranks, workers, address)
     machine = Machine(root=runs, device=device, data_root=root, verify=verify, shard_classes=shard_classes)
@@ -118,7 +81,7 @@ def train(
             print_lines(f"device      {describe_device(machine.chosen)}")
             # many photos take a while
             print_lines(f"reading     {ascii(source)[1:-1] if not source.isprintable() else source}")
-            run = open_asked(source, keys, machine, fit_defaults)
+            run = open_asked(source, keys, machine, fit_defaults, check_weights)
             result = run_here(run, display, ranks, loaders, cache_gb)
         else:  # the driver of Ray may have other devices than its workers
             run = open_asked(source, keys, replace(machine, workers=loaders or 0), fit_batch)

@@ -23,23 +23,18 @@ LARGE_GAP = 0.1  # of R@1, between validation and test
 
 def show_plan(run: Prepared) -> None:
     """Print the plan of a run that is not done yet, unless its data cannot make it."""
-    check_run(run.spec, run.source)
-    print_lines(*(f"{name:<12}{words}" for name, words in plan_lines(run)))
-
-
-def plan_lines(run: Prepared) -> list[tuple[str, str]]:
-    """Lines of the plan: name, words."""
     spec, source = run.spec, run.source
+    check_run(spec, source)
     empty, lines = source.manifest.empty_folders or (), [("images", describe_split(spec, source))]
     if empty:
         shown = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
         lines.append(("left out", f"{len(empty)} folders without images: {shown}"))
     if few_choose(spec, source):
         words = "add classes, or fix the number with --epochs N --set training.select=last"
-        lines.append(("note", f"the validation images are too few to choose the number of epochs well; {words}"))
+        lines.append(("note", f"too few validation images to choose the number of epochs well; {words}"))
     if learns_from_images(spec) and spec.training.epochs:
         lines.append(("plan", describe_cost(run)))
-    return lines
+    print_lines(*(f"{name:<12}{words}" for name, words in lines))
 
 
 def describe_cost(run: Prepared) -> str:
@@ -86,8 +81,8 @@ def remarks(result: RunResult) -> list[str]:
     images, classes = result.facts["images"], result.facts.get("classes", {})
     if not images["test"]:
         return [
-            "Nothing was held out: no figure says how well unseen classes are found. "
-            "Train without --all-classes to measure it, and to have the number of epochs chosen."
+            "No class was held out, so nothing measures how well unseen classes are found. "
+            "Train without --all-classes to measure it and to choose the number of epochs by validation."
         ]
     if result.selected_on != "validation" or not result.test or not classes:
         return []
@@ -139,9 +134,9 @@ def image_words(result: RunResult) -> str:
 
 
 def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The untouched network on the same test images."""
+    """The network before training, on the same test images."""
     where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-    name = "untouched" if row["pretrained"] else "untrained"
+    name = "pretrained" if row["pretrained"] else "untrained"
     return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
 
 

@@ -9,24 +9,22 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import Result
-from similis.cli.options import Device, KeepTrained, Root
+from similis.cli.options import Device, KeepTrained, Loaders, Root
 
 
 def verify(
     *,
     run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of runs with one finished.")],
-    data: Annotated[
-        str, typer.Argument(help="Data (its test classes, if stated), or a CSV of pairs: path,path,0 or 1.")
-    ],
+    data: Annotated[str, typer.Argument(help="Data to verify on, or a CSV of pairs: path,path,0 or 1.")],
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
     keep_trained: KeepTrained = False,
     root: Root = None,
-    workers: Annotated[int, typer.Option(help="Processes that load images.", min=0)] = 0,
+    workers: Loaders = 0,
     device: Device = "auto",
 ) -> Result:
-    """Measure how well a threshold on the similarity tells same from different, and keep it with the run."""
-    from similis.cli.screen import console, show_table
+    """Choose the similarity threshold that separates same from different, and store it with the run."""
+    from similis.cli.screen import print_lines, show_table
     from similis.model.bundle_files import THRESHOLD
     from similis.model.finished import finished
     from similis.model.verification import curves_of, verify_run
@@ -35,28 +33,28 @@ def verify(
     result = finished(run)
     machine = Machine(device=device, workers=workers, data_root=root)
     threshold, found = verify_run(result, data, far, machine, keep_trained=keep_trained)
-    rows = [(f"TAR at FAR {rate:g}", f"{100 * t.value:.1f} %", f"{100 * t.low:.1f} to {100 * t.high:.1f} %",
-             f"{found.threshold[rate].value:.4f}") for rate, t in found.tar.items()]  # fmt: skip
-    eer = found.eer
-    rows += [
-        (
-            "EER",
-            f"{100 * eer.value:.1f} %",
-            f"{100 * eer.low:.1f} to {100 * eer.high:.1f} %",
-            f"{found.eer_threshold:.4f}",
-        ),
-        ("OPIS", f"{found.opis:.2e}", "", ""),
+    measured = {f"TAR at FAR {rate:g}": (tar, found.threshold[rate].value) for rate, tar in found.tar.items()}
+    measured["EER"] = (found.eer, found.eer_threshold)
+    rows = [
+        (name, f"{100 * each.value:.1f} %", f"{100 * each.low:.1f} to {100 * each.high:.1f} %", f"{at:.4f}")
+        for name, (each, at) in measured.items()
     ]
+    rows.append(("OPIS", f"{found.opis:.2e}", "", ""))
     counted = f"{len(found.classes)} classes, {found.genuine:,} genuine and {found.impostors:,} impostor pairs"
     show_table(f"{threshold.data}: {counted}", ("measure", "value", "95 % interval", "threshold"), rows)
     kept = result.folder / THRESHOLD
-    say = console().print
-    say(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}", markup=False, soft_wrap=True)
+    print_lines(f"threshold  {threshold.value:.4f} for FAR {far:g}, kept in {kept}")
     if output is not None:
         from similis.figures.verification_plot import draw_verification
         from similis.model.pictures import write_picture
 
         write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
-        say(f"figure     {output}", markup=False, soft_wrap=True)
-    numbers = {"genuine": found.genuine, "impostors": found.impostors, "tar": found.tar, "eer": eer, "opis": found.opis}
+        print_lines(f"figure     {output}")
+    numbers = {
+        "genuine": found.genuine,
+        "impostors": found.impostors,
+        "tar": found.tar,
+        "eer": found.eer,
+        "opis": found.opis,
+    }
     return {**asdict(threshold), **numbers, "kept": kept, "figure": output}

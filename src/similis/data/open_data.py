@@ -48,13 +48,8 @@ def open_data(
         12
     """
     opened = list_data(source, root=root, images=images, table=table, allow_counts=allow_counts)
-    return read_content(opened, str(source), verify=verify)
-
-
-def read_content(listed: Manifest, source: str, *, verify: bool = False) -> Manifest:
-    """A listed data set with the hashes of its images, which are read."""
-    with explain_read_errors(source):
-        return listed.with_content(verify=verify)
+    with explain_read_errors(str(source)):
+        return opened.with_content(verify=verify)
 
 
 def list_data(

@@ -74,7 +74,7 @@ def map(  # noqa: A001 - engine.map is what it is
 
 
 def report_result(result: Result, on_result: Callable[[Result], None] | None) -> Result:
-    """The result, after somebody was told of it."""
+    """The result, after ``on_result`` was called with it."""
     if on_result is not None:
         on_result(result)
     return result

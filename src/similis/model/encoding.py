@@ -93,7 +93,7 @@ class Encoder:
             raise UserError("this model takes vectors, which have no places; give it a network of images")
         data = ItemData([self.open(item) for item in items], look)
         raw = data.fetch(Request(torch.arange(len(items)), "eval", 0, 0))
-        return raw.numpy(), data.finish(raw, channels_last=self.machine.channels_last).to(self.where)
+        return raw.numpy(), data.finish(raw, channels_last=True).to(self.where)
 
     def look_up(
         self, items: Sequence[Any], gallery: Gallery, batch_size: int, first: int = 0
@@ -128,7 +128,7 @@ class Encoder:
                 vectors[place] = item
         if images:
             data = ItemData([opened[place] for place in images], look, names=[names[place] for place in images])
-            loader = Loader(data, channels_last=self.machine.channels_last, device=self.where)
+            loader = Loader(data, channels_last=True, device=self.where)
             vectors[images] = self._forward(loader, len(images), batch_size)
         return vectors
 

@@ -59,7 +59,7 @@ def pretrained(
     workers: int = 0,
     features: int | None = None,
 ) -> Model:
-    """A published network before training: its own features, pooling and preprocessing, without a head.
+    """A pretrained network as published: its own features, pooling and preprocessing, without a head.
 
     It is what training has to beat, and often good enough.
 

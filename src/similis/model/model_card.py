@@ -99,7 +99,7 @@ def count_parts(result: RunResult) -> dict[str, tuple[int, int]]:
 
 
 def results_section(result: RunResult) -> str:
-    """Measured figures beside those of the pretrained network, their baseline."""
+    """Measured figures beside those of the network before training."""
     if not result.test:
         return "## Results\n\nNo classes were held out, so nothing was measured.\n"
     scores = result.scores()

@@ -119,17 +119,19 @@ def file_hash(name: str, what: str, otherwise: str) -> str:
 def environment() -> dict[str, Any]:
     """Versions and machine, for the record; nothing of it enters the address but ``NUMERICS``."""
     return {
-        "similis": installed("similis"),
+        "similis": installed_version("similis"),
         "numerics": NUMERICS,
         "code": code_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
-        "packages": {name: installed(name) for name in ("torch", "numpy", "timm", "torchvision", "pillow", "pyarrow")},
+        "packages": {
+            name: installed_version(name) for name in ("torch", "numpy", "timm", "torchvision", "pillow", "pyarrow")
+        },
     }
 
 
-def installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """The version of a package, None if it is not installed."""
     try:
         return version(name)

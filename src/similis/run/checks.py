@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
 
 def check_run(spec: RunSpec, source: Source) -> None:
-    """Refuse a run whose first batch could not be made, or whose recall would be a mean over nothing."""
+    """Raise if the first batch of a run cannot be made, or if its recall would be a mean over nothing."""
     o = spec.objective
     check_settings(o.loss, o.options, preset=o.preset, miner=o.miner)
     check_views(spec)
@@ -41,7 +41,7 @@ def check_run(spec: RunSpec, source: Source) -> None:
 
 
 def check_views(spec: RunSpec) -> None:
-    """Refuse two views in batches of whole classes, and class vectors without classes."""
+    """Raise on two views in batches of whole classes, and on proxies without classes."""
     t, entry = spec.training, losses.get(spec.objective.loss)
     if t.views > 1 and resolve_sampler(spec) != "random":
         raise UserError(
@@ -49,11 +49,11 @@ def check_views(spec: RunSpec) -> None:
         )
     if not t.labelled and entry.learns:
         fit = ", ".join(each.name for each in losses if not each.learns)
-        raise UserError(f"{entry.name} learns a vector for each class and the images have no labels; choose {fit}")
+        raise UserError(f"{entry.name} learns a proxy for each class, and the images have no labels; choose {fit}")
 
 
 def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> None:
-    """Refuse images of which none has another to be found by: their recall is not a number.
+    """Raise if no image has another image of its class: recall would not be a number.
 
     Args:
         source: labels; roles and groups count for the test images alone, as in the evaluation.
@@ -76,7 +76,7 @@ def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> No
 
 
 def check_layout(spec: RunSpec, labels: Tensor) -> None:
-    """Refuse balanced batches that cannot be made of the training images, with the nearest that can."""
+    """Raise if balanced batches cannot be made of the training images; the error names the nearest that can."""
     t, sampler = spec.training, resolve_sampler(spec)
     asked = Layout(t.batch_size, t.per_class)
     if sampler not in BALANCED or is_possible(asked, labels, sampler):

@@ -41,8 +41,7 @@ class Measured(NamedTuple):
 def measure_step(run: Prepared) -> Measured:
     """Try a copy of the network on a few training images."""
     spec, machine, source = run.spec, run.machine, run.source
-    if machine.keep_memory:
-        keep_freed_memory()  # as the run will, which is quicker
+    keep_freed_memory()  # as the run will, which is quicker
     t, device = spec.training, machine.chosen
     model = run.network.copy(device)
     loader = build_loader(model, source, spec, machine)
@@ -57,21 +56,21 @@ def measure_step(run: Prepared) -> Measured:
 
     moments = [time.perf_counter()]
     images = next(loader.train(rows[None], policy=t.policy, seed=spec.seed, epoch=0, size=t.pixels_at(0))).images
-    moments.append(finished(device))
+    moments.append(synchronised_time(device))
     step(images[torch.arange(most, device=images.device) % count])  # for its memory, and because the first is slower
-    moments.append(finished(device))
+    moments.append(synchronised_time(device))
     step(images)
-    moments.append(finished(device))
+    moments.append(synchronised_time(device))
     with torch.inference_mode():
         model.eval()(images)
-    moments.append(finished(device))
+    moments.append(synchronised_time(device))
     load, _, stepped, embedded = ((b - a) / count for a, b in pairwise(moments))
     load /= max(1, machine.workers)
     peak, weights = peak_memory(device), int(sum(each.nbytes for each in model.state_dict().values()))
     return Measured(stepped + load, embedded + load, 0.0 if peak is None else peak + STATES * weights + LATER)
 
 
-def finished(device: torch.device) -> float:
+def synchronised_time(device: torch.device) -> float:
     """The time, when a device has done what it was given."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

@@ -14,6 +14,7 @@ from similis.run.machine import Machine, Watch
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import RunSpec
+from similis.training.rank_zero import is_first
 from similis.values import Communicator
 
 OpenDisplay = Callable[[], AbstractContextManager[Watch]]  # called by the rank that shows what it does
@@ -42,8 +43,7 @@ def run_on_ranks(
     """
     machine = machine or Machine()
     if ranks == 1:
-        with display() if display else nullcontext() as watch:
-            return run(spec, machine, watch)
+        return run_here(None, spec, machine, display)
     result: RunResult = launch(
         run_here, ranks, spec, machine, display, threads=threads, device=machine.device, restarts=restarts
     )[0]
@@ -58,7 +58,6 @@ def run_on_ray(
     workers: int,
     address: str | None = None,
     share: Share | None = None,
-    losses_allowed: int = 10,
 ) -> RunResult:
     """:func:`run` on workers of a Ray cluster; it goes on from the last checkpoint when one of them is lost.
 
@@ -69,35 +68,22 @@ def run_on_ray(
         workers: number of workers; the batch size is that of all of them together.
         address: of an existing cluster; None for one on this machine.
         share: what one worker takes of the cluster.
-        losses_allowed: how often workers may be lost before this call gives up.
     """
     share = share or Share()
     connect(address, cpus=max(os.cpu_count() or 1, round(workers * share.cpus + 0.5)) if address is None else None)
-    machine = seen_by_all(machine or Machine())
-    if machine.device == "auto" and not share.gpus:  # a worker without a card must not take one
-        machine = replace(machine, device="cpu")
+    machine = machine or Machine()
+    device = "cpu" if machine.device == "auto" and not share.gpus else machine.device  # no card that is not its own
+    data_root = machine.data_root or os.environ.get("SIMILIS_DATA")
+    machine = replace(machine, root=machine.root.resolve(), data_root=data_root, device=device)  # as every node sees it
     result: RunResult = train_on_ray(
-        run_here,
-        workers,
-        spec,
-        machine,
-        display,
-        folder=machine.root,
-        share=share,
-        losses_allowed=losses_allowed,
-        device=machine.device,
+        run_here, workers, spec, machine, display, folder=machine.root, share=share, device=machine.device
     )[0]
     return result
 
 
-def seen_by_all(machine: Machine) -> Machine:
-    """Places as they are called on every node: whole paths, and the data's folder from this environment."""
-    return replace(machine, root=machine.root.resolve(), data_root=machine.data_root or os.environ.get("SIMILIS_DATA"))
-
-
 def run_here(
-    communicator: Communicator, spec: RunSpec, machine: Machine, display: OpenDisplay | None = None
+    communicator: Communicator | None, spec: RunSpec, machine: Machine, display: OpenDisplay | None = None
 ) -> RunResult:
     """The part of one rank; also for torchrun, with ``Collectives()`` as the communicator."""
-    with display() if display and communicator.rank == 0 else nullcontext() as watch:
+    with display() if display and is_first(communicator) else nullcontext() as watch:
         return run(spec, replace(machine, communicator=communicator), watch)

@@ -44,14 +44,14 @@ def run_stage(stage: Stage) -> Selection:
     stage.watch.on_stage_start(stage.name, stage.epochs, task.steps_per_epoch * stage.epochs, progress.step)
     last = stage.folder.checkpoint(stage.name)
     recorder = Recorder(stage, task, notes, sound=kept is not None and kept.path == last)
-    if not recorder.over(progress):
+    if not recorder.is_over(progress):
         events = Events(stage.folder.path / "events" / stage.name) if is_first(stage.communicator) else nullcontext()
         with events as recorder.events:
             train(
                 task,
                 batches_of(stage, task),
                 progress,
-                before_epoch=recorder.mined if resolve_sampler(stage.spec) == "mined" else None,
+                before_epoch=recorder.mine if resolve_sampler(stage.spec) == "mined" else None,
                 after_step=recorder.on_step,
                 after_epoch=recorder.on_epoch_end,
                 epochs=stage.epochs,

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,8 +26,6 @@ class Machine:
         cache_bytes: memory for decoded images.
         data_root: folder of the known data sets; None for the environment variable SIMILIS_DATA.
         verify: hash every image again when the data are opened (see ``similis.data.content``).
-        channels_last: memory format of images and weights, quicker on most processors.
-        keep_memory: freed memory stays with this process (see ``similis.training.allocator``).
         communicator: the ranks that share the run, each with its part of every batch; None for one process.
         shard_classes: each of these ranks owns a shard of the proxies and of their optimiser state.
     """
@@ -39,8 +36,6 @@ class Machine:
     cache_bytes: int = 2 * 2**30
     data_root: str | None = None
     verify: bool = False
-    channels_last: bool = True
-    keep_memory: bool = True
     communicator: Communicator | None = None
     shard_classes: bool = False
 
@@ -64,6 +59,3 @@ class Watch:
 
     def on_phase(self, words: str) -> None:
         """Something else begins that takes a while."""
-
-    def on_end(self, result: Mapping[str, Any]) -> None:
-        """The run is over."""

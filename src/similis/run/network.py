@@ -15,7 +15,7 @@ from similis.data.content import cache_folder, read_cache, write_cache
 from similis.networks.backbone import PRETRAINED, ZOO, backbones
 from similis.networks.embedder import Embedder, build_embedder, input_at
 from similis.registry import losses
-from similis.run.address import NUMERICS, installed, source_of_backbone
+from similis.run.address import NUMERICS, file_hash, installed_version, source_of_backbone
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec, RunSpec
 
@@ -28,13 +28,11 @@ class Network:
         model: its part of the specification.
         normalise: whether embeddings are unit vectors.
         seed: of what has no weights.
-        channels_last: memory format.
     """
 
     model: ModelSpec
     normalise: bool
     seed: int
-    channels_last: bool = True
 
     @cached_property
     def built(self) -> Embedder:
@@ -54,9 +52,8 @@ class Network:
         )
         if m.resize is not None and model.preprocessing is not None:
             model.backbone.preprocessing = replace(model.preprocessing, resize=m.resize)
-        if self.channels_last:
-            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
-        return model
+        # quicker on most processors; torch's stub lacks this form
+        return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def copy(self, device: torch.device) -> Embedder:
         """A network of its own on a device; drawn on the host, so its weights are the same on every device."""
@@ -82,36 +79,34 @@ class Network:
 
         Kept in the cache folder of the user, so that a run is found again without building its network.
         """
-        file = cache_folder() / "networks" / f"{self.cost_key()}.json"
-        size = str(self.model.image_size)
+        file, size = cache_folder() / "networks" / f"{self.cost_key()}.json", str(self.model.image_size)
         kept = read_cache(file)
         if size not in kept:
             model = copy.deepcopy(self.built)
             kept[size] = [str(pixels_of(model) or 0), str(activation_bytes(model))]
             write_cache(file, kept)
-        pixels, activations = map(int, kept[size])
-        return pixels, activations
+        return int(kept[size][0]), int(kept[size][1])
 
     def cost_key(self) -> str:
         """Hash of everything but the resolution that decides the cost."""
         values = self.model.model_dump(mode="json", exclude={"weights", "image_size", "resize"})
-        code = [source_of_backbone(self.model.backbone), NUMERICS, installed("torch"), installed("timm")]
+        code = [
+            source_of_backbone(self.model.backbone),
+            NUMERICS,
+            installed_version("torch"),
+            installed_version("timm"),
+        ]
         return hashlib.sha256(json.dumps([values, self.normalise, code], sort_keys=True).encode()).hexdigest()[:24]
-
-
-def network_of(spec: RunSpec, machine: Machine) -> Network:
-    """The network of a run; whether it normalises is the loss's declaration."""
-    return Network(spec.model, normalises(spec), spec.seed, machine.channels_last)
 
 
 def build_model(spec: RunSpec, machine: Machine) -> Embedder:
     """The network of a run as it starts, on the machine's device."""
-    return network_of(spec, machine).built.to(machine.chosen)
+    return build_network(spec.model, machine, normalise=normalises(spec), seed=spec.seed)
 
 
 def build_network(model: ModelSpec, machine: Machine, *, normalise: bool, seed: int) -> Embedder:
     """The embedder of a model's part of a specification, on the machine's device."""
-    return Network(model, normalise, seed, machine.channels_last).built.to(machine.chosen)
+    return Network(model, normalise, seed).built.to(machine.chosen)
 
 
 def normalises(spec: RunSpec) -> bool:
@@ -120,7 +115,9 @@ def normalises(spec: RunSpec) -> bool:
 
 
 def check_weights(model: ModelSpec) -> None:
-    """Raise if the published weights of a timm network are neither cached nor within reach."""
+    """Raise if the file of the weights is missing, or if published weights are neither cached nor within reach."""
+    if model.weights not in (None, PRETRAINED):
+        file_hash(str(model.weights), "weights", "pretrained, or none")
     if model.weights == PRETRAINED and model.backbone not in backbones:
         from similis.networks.backbones.timm_zoo import check_published
 

@@ -13,7 +13,7 @@ from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.noise import with_wrong_labels
-from similis.data.open_data import list_data, read_content
+from similis.data.open_data import explain_read_errors, list_data
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
 from similis.networks.embedder import Embedder
@@ -69,7 +69,8 @@ def open_manifest(spec: RunSpec, machine: Machine, check: Callable[[], None] | N
     listed = list_data(data.source, root=machine.data_root, allow_counts=data.allow_counts)
     if check is not None:
         check()
-    return read_content(listed, data.source, verify=machine.verify)
+    with explain_read_errors(data.source):
+        return listed.with_content(verify=machine.verify)
 
 
 def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
@@ -115,7 +116,7 @@ def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policie
         policies=policies,
         workers=machine.workers,
     )
-    return Loader(data, workers=machine.workers, channels_last=machine.channels_last, device=machine.chosen)
+    return Loader(data, workers=machine.workers, channels_last=True, device=machine.chosen)
 
 
 def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Objective | Combined:
@@ -166,26 +167,16 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
         table: what was mined over these rows, for the sampler ``mined``; where nothing was found (a model that
             has collapsed), the epoch has random batches.
     """
-    t = spec.training
-    name = resolve_sampler(spec)
-    labels = source.manifest.labels[rows]
+    t, name, labels = spec.training, resolve_sampler(spec), source.manifest.labels[rows]
     if name == "mined" and table is None:
         raise UserError("the sampler mined makes its batches from a mined table; mine the rows first")
-    if table is not None and not bool(table.useful().any()):
-        name = "random"
-    sampler = samplers.get(name).function
-    if name == "mined" and table is not None:
+    own: dict[str, Any] = {"per_class": t.per_class, "batch_size": t.batch_size}
+    if name == "random" or (table is not None and not bool(table.useful().any())):
+        name, own = "random", {"batch_size": t.images_drawn}
+    elif name == "mined" and table is not None:
         ends = None if t.mining.kind == "neighbours" else table.positives
-        chosen: Tensor = sampler(
-            labels, positives=ends, negatives=table.negatives, batch_size=t.batch_size, seed=spec.seed, epoch=epoch
-        )
-    elif name == "random":
-        chosen = sampler(labels, batch_size=t.images_drawn, seed=spec.seed, epoch=epoch)
-    elif name == "balanced":
-        chosen = sampler(labels, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class)
-    else:
-        groups = source.manifest.numbers("super_class")[rows]
-        chosen = sampler(
-            labels, groups=groups, batch_size=t.batch_size, seed=spec.seed, epoch=epoch, per_class=t.per_class
-        )
+        own = {"positives": ends, "negatives": table.negatives, "batch_size": t.batch_size}
+    elif name == "hierarchical":
+        own["groups"] = source.manifest.numbers("super_class")[rows]
+    chosen: Tensor = samplers.get(name).function(labels, seed=spec.seed, epoch=epoch, **own)
     return rows[chosen]

@@ -8,7 +8,7 @@ from typing import Any
 
 from similis.data.manifest import Manifest
 from similis.run.machine import Machine
-from similis.run.network import Network, network_of
+from similis.run.network import Network, normalises
 from similis.run.parts import Source, divide_data, open_manifest
 from similis.run.places import with_whole_paths
 from similis.run.spec import RunSpec, change
@@ -46,4 +46,5 @@ def prepare(spec: RunSpec, machine: Machine, manifest: Manifest | None = None) -
     """Open the data of a run, unless they are given, and divide their classes; nothing is built yet."""
     manifest = open_manifest(spec, machine) if manifest is None else manifest
     spec = with_whole_paths(spec)
-    return Prepared(spec, machine, manifest, divide_data(manifest, spec), network_of(spec, machine))
+    network = Network(spec.model, normalises(spec), spec.seed)
+    return Prepared(spec, machine, manifest, divide_data(manifest, spec), network)

@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from similis.run.mining_refresh import refresh_table
+from similis.data.loader import Loader
+from similis.retrieval.offline_mining import Mined, mine_offline
+from similis.run.evaluation import evaluate_rows, on_device
 from similis.run.parts import HeadOnly, base_loss
+from similis.run.spec import RunSpec
 from similis.run.stage import Stage
 from similis.training.checkpoint import save_checkpoint
 from similis.training.events import Events
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport, Task
+from similis.training.randomness import mixed_seed
 from similis.training.rank_zero import is_first, share_first
 from similis.training.tensors import save_model
-from similis.values import DivergedError
+from similis.values import Communicator, DivergedError
 
+MINING = 7  # sets the draws of mining apart from those of other purposes
 LOG_STEPS = 20  # steps on a device between two looks at their losses, each of which waits for it
 
 
@@ -46,10 +51,10 @@ class Recorder:
         self.events: Events | None = None
         self.waiting: list[tuple[StepReport, dict[str, int]]] = []  # steps whose loss was not read yet
         self.lost = 0  # steps in a row whose loss was not finite
-        self.log_steps = 1 if stage.device.type == "cpu" else LOG_STEPS
+        self.log_steps = 1 if stage.run.machine.chosen.type == "cpu" else LOG_STEPS
 
-    def mined(self, progress: Progress) -> None:
-        """Where an epoch begins: mine anew, if it is time; the table goes into the checkpoints."""
+    def mine(self, progress: Progress) -> None:
+        """Mine anew where an epoch begins, if it is due; the table goes into the checkpoints."""
         stage = self.stage
         if progress.epoch % stage.spec.training.mining.every_epochs:
             return
@@ -111,14 +116,14 @@ class Recorder:
         self.log_waiting()
         if self.stage.validate is not None:
             here = self.stage.validate(self.evaluated) if is_first(self.stage.communicator) else None
-            self.judge(progress, share_first(here, self.stage.communicator))
+            self.note_validation(progress, share_first(here, self.stage.communicator))
         else:
             self.notes["best_epoch"] = progress.epoch
             self.keep_weights(progress.epoch)
         self.checkpoint(progress)
-        return self.over(progress)
+        return self.is_over(progress)
 
-    def judge(self, progress: Progress, value: float) -> None:
+    def note_validation(self, progress: Progress, value: float) -> None:
         """Note a validation value; keep the weights if it is the best so far."""
         history, best = self.notes["history"], self.notes["best"]
         history.append(value)
@@ -133,7 +138,7 @@ class Recorder:
             self.events.scalar("recall@1", value, progress.step)
         self.stage.watch.on_validation(progress.epoch, value, self.notes["best"])
 
-    def over(self, progress: Progress) -> bool:
+    def is_over(self, progress: Progress) -> bool:
         """Whether validation has not improved for as long as the specification waits."""
         patience, history = self.stage.spec.training.patience, self.notes["history"]
         waited = len(history) - self.notes["best_epoch"] if history else 0
@@ -158,3 +163,36 @@ class Recorder:
         folder, name = self.stage.folder, self.stage.name
         metadata = {"contents": chosen_contents(folder, name), "epoch": str(epoch)}
         save_model(chosen_path(folder, name), inner, metadata)
+
+
+def refresh_table(
+    module: nn.Module,
+    loader: Loader,
+    rows: Tensor,
+    spec: RunSpec,
+    *,
+    epoch: int,
+    communicator: Communicator | None = None,
+) -> Mined:
+    """For each of the rows a positive and a list of negatives, as places in ``rows``.
+
+    The rows are embedded in evaluation mode and in the order of the data set. The first process mines and the
+    others receive its table, so that all of them make the same batches from it.
+
+    Args:
+        module: what is trained, with its weights of this moment.
+        loader: of its inputs; no other pass may be open.
+        rows: (N,) rising row numbers of the manifest.
+        spec: kind and length of the lists.
+        epoch: that begins; sets the draws of random positives.
+        communicator: the other processes; None for one alone.
+    """
+    mining = spec.training.mining
+    if is_first(communicator):
+        found = on_device(evaluate_rows(module, loader, rows, spec), loader)
+        kind = "semi_hard" if mining.kind == "semi_hard" else "hard"  # neighbours draw their positives epoch by epoch
+        generator = torch.Generator().manual_seed(mixed_seed(spec.seed, MINING, epoch))
+        table = mine_offline(found, mining.listed, kind=kind, generator=generator)
+    else:
+        table = Mined(rows.new_empty(len(rows)), rows.new_empty(len(rows), mining.listed))
+    return table if communicator is None else Mined(*(communicator.broadcast(each) for each in table))

@@ -91,11 +91,9 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
 def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
     """:func:`run` with what was opened and built for it before."""
     machine = run.machine
-    if machine.keep_memory:
-        keep_freed_memory()
+    keep_freed_memory()
     others, place = machine.communicator, address_of(run)
-    done = find_result(run, place) if others is None else None
-    if done is not None:
+    if others is None and (done := find_result(run)):
         return done
     check_run(run.spec, run.source)
     new = is_first(others) and find_run(machine.root, place) is None
@@ -111,18 +109,13 @@ def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
 
 def address_of(run: Prepared) -> str:
     """The address of a run on its data and this machine's kind of device."""
-    files = files_fingerprint(run.spec)
-    return address(run.spec, run.source.split.fingerprint, files, run.machine.chosen.type)
+    spec, split = run.spec, run.source.split
+    return address(spec, split.fingerprint, files_fingerprint(spec), run.machine.chosen.type)
 
 
-def find_result(run: Prepared, place: str | None = None) -> RunResult | None:
-    """What an earlier call has found; None if the run is not done.
-
-    Args:
-        run: of which nothing is built.
-        place: its address, if it is known.
-    """
-    place = place or address_of(run)
+def find_result(run: Prepared) -> RunResult | None:
+    """What an earlier call has found; None if the run is not done."""
+    place = address_of(run)
     known = find_run(run.machine.root, place)
     return None if known is None else read_done(RunFolder(known, place), run.spec)
 
@@ -137,7 +130,7 @@ def read_done(folder: RunFolder, spec: RunSpec) -> RunResult | None:
 
 
 def run_in_folder(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
-    """The result in the folder, or else computed and put there; nobody else writes in it meanwhile."""
+    """Read the result in the folder, or compute and write it; the caller holds the folder's lock."""
     others = run.machine.communicator
     wait_for_all(others)  # the first holds the folder: from here on all see the same of it
     done = read_done(folder, run.spec)
@@ -150,21 +143,15 @@ def run_in_folder(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     folder.write("result.json", result.to_json())
     wait_for_all(others)
     found = read_done(folder, run.spec)
-    if not is_first(others):
-        return found or result
-    watch.on_end(result.to_json())
-    return result
+    return result if found is None or is_first(others) else found
 
 
 def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     """Go through the training steps of the protocol, then evaluate."""
     spec, steps = run.spec, training_steps(run.spec, run.source.split)
     parts, chosen = train_steps(run, steps, watch, folder)
-    test: Evaluation | None = None
-    before: tuple[dict[str, Any], ...] = ()
-    if is_first(run.machine.communicator):
-        save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
-        test, before = measure_model(run, parts, watch, folder)
+    first = is_first(run.machine.communicator)
+    test, before = measure_model(run, parts, watch, folder) if first else (None, ())
     shared = {"share": chosen.share} if spec.training.interpolate else {}
     return RunResult(
         address=folder.address,
@@ -214,8 +201,9 @@ def train_steps(
 def measure_model(
     run: Prepared, parts: Parts, watch: Watch, folder: RunFolder
 ) -> tuple[Evaluation | None, tuple[dict[str, Any], ...]]:
-    """The finished model on the test images, and the network before training; note what it was trained on."""
+    """Save the model and what it was trained on; measure it, and the network before training, on the test images."""
     spec, source = run.spec, run.source
+    save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
     seen = torch.cat([source.split.train, source.split.validation])
     write_trained_on(folder.path, trained_part(source.manifest.select(seen if spec.training.epochs else seen[:0])))
     if not spec.evaluation.test or not len(source.split.test):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from similis.registry import unknown
 from similis.run.training_spec import Part, TrainingSpec
@@ -97,7 +98,7 @@ class EvaluationSpec(Part):
     clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too")
     test: bool = Field(default=True, description="open the test split for the finished, selected model")
     untouched: bool = Field(
-        default=True, description="measure the network as it was before training too, on the same test images"
+        default=True, description="measure the network before training too, on the same test images"
     )
     batch_size: int = Field(default=100, ge=1)
 
@@ -121,23 +122,22 @@ class RunSpec(Part):
                 raise UserError("; ".join(explain_validation(item) for item in error.errors())) from None
 
     @model_validator(mode="after")
-    def sizes_within(self) -> RunSpec:
-        """Leading sizes are part of the embedding."""
+    def check_sizes(self) -> RunSpec:
+        """Check that leading sizes are part of the embedding."""
         beyond = [size for size in self.evaluation.sizes if self.model.dim is None or not 0 < size <= self.model.dim]
         if beyond:
             raise ValueError(f"evaluation.sizes has {beyond[0]}; model.dim is {self.model.dim}: name sizes up to that")
         return self
 
     @model_validator(mode="after")
-    def starts_somewhere(self) -> RunSpec:
-        """A start that is worth going back to, a choice that somebody makes, a head if the head is trained."""
+    def check_training(self) -> RunSpec:
+        """Check what ``trains``, ``interpolate``, ``resolutions`` and ``views`` need of other settings."""
         m, t = self.model, self.training
         if m.trains == "head" and m.dim is None:
             raise ValueError("model.trains is head and model.dim is null; give the head a size, or train all")
         if t.interpolate and m.dim is not None:
             raise ValueError(
-                f"training.interpolate goes back to the start, and a head of {m.dim} starts at random; "
-                "set model.dim=null"
+                f"training.interpolate needs a pretrained start; a head of {m.dim} starts at random; set model.dim=null"
             )
         if t.resolutions and t.policy != "random-resized":
             raise ValueError(
@@ -147,24 +147,25 @@ class RunSpec(Part):
         if (not t.labelled and t.views == 1) or t.batch_size % t.views:
             raise ValueError(
                 f"training.views is {t.views} with a batch of {t.batch_size}; images without labels need views=2, "
-                "and a batch is a multiple of the views"
+                "and the batch must be a multiple of the views"
             )
         if t.select == "last" and len(t.interpolate) > 1:
             raise ValueError(
-                f"training.interpolate has {len(t.interpolate)} shares and nothing validates; name one, or select=best"
+                f"training.interpolate has {len(t.interpolate)} shares and nothing validates; name one share, or set "
+                "training.select=best"
             )
         return self
 
 
 def parse_spec(values: Mapping[str, Any]) -> RunSpec:
-    """A specification from plain values; a wrong key is answered with the nearest right one."""
+    """A specification from plain values; a wrong key raises with the nearest right one."""
     return RunSpec(**values)
 
 
 def explain_validation(item: Mapping[str, Any]) -> str:
     """One sentence about one wrong value."""
     place = [str(key) for key in item["loc"]]
-    name, fields = ".".join(place), spec_keys()
+    name, fields = ".".join(place), spec_fields()
     if item["type"] == "extra_forbidden":
         beside = [key for key in fields if key.split(".")[:-1] == place[:-1]]
         return unknown("key", name, beside, elsewhere=fields)
@@ -172,32 +173,23 @@ def explain_validation(item: Mapping[str, Any]) -> str:
         return f"{name} is missing" + ("; `similis train --template yaml` prints one" if name in fields else "")
     if item["type"] == "value_error":
         return f"{item['ctx']['error']}"
-    words = f" ({fields[name]})" if fields.get(name) else ""
+    words = f" ({fields[name].description})" if name in fields and fields[name].description else ""
     return f"{name} is {item.get('input')!r}; it {item['msg'].removeprefix('Input ')}{words}"
 
 
-def spec_keys(model: type[Part] | None = None, way: str = "") -> dict[str, str]:
-    """Every dotted key of a specification with its description, parts before the keys in them."""
-    found: dict[str, str] = {}
-    for key, field in (model or RunSpec).model_fields.items():
-        found[f"{way}{key}"] = field.description or ""
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Part):
-            found |= spec_keys(field.annotation, f"{way}{key}.")
-    return found
-
-
-def default_of(key: str) -> Any:
-    """The default of a dotted key.
+def spec_fields(model: type[Part] | None = None, way: str = "") -> dict[str, FieldInfo]:
+    """Every dotted key of a specification with its field, parts before the keys in them.
 
     Example:
-        >>> default_of("training.epochs")
+        >>> spec_fields()["training.epochs"].default
         10
     """
-    model: Any = RunSpec
-    for name in key.split("."):
-        field = model.model_fields[name]
-        model = field.annotation
-    return field.default
+    found: dict[str, FieldInfo] = {}
+    for key, field in (model or RunSpec).model_fields.items():
+        found[f"{way}{key}"] = field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Part):
+            found |= spec_fields(field.annotation, f"{way}{key}.")
+    return found
 
 
 def read_spec(path: str | Path, changes: Mapping[str, Any] | None = None) -> RunSpec:
@@ -251,8 +243,7 @@ def change(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
     """A specification with other values at keys like ``training.lr``; they are not validated again."""
     for dotted, value in changes.items():
         part, _, key = dotted.partition(".")
-        inner = getattr(spec, part).model_copy(update={key: value})
-        spec = spec.model_copy(update={part: inner})
+        spec = spec.model_copy(update={part: getattr(spec, part).model_copy(update={key: value})})
     return spec
 
 

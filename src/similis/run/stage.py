@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from similis.run.machine import Watch
@@ -14,8 +13,6 @@ from similis.run.prepared import Prepared
 from similis.run.spec import RunSpec
 from similis.training.folder import RunFolder
 from similis.values import Communicator
-
-Validate = Callable[[nn.Module], float]
 
 
 @dataclass
@@ -29,7 +26,7 @@ class Stage:
     epochs: int
     folder: RunFolder
     watch: Watch
-    validate: Validate | None = None
+    validate: Callable[[nn.Module], float] | None = None
 
     @property
     def spec(self) -> RunSpec:
@@ -45,11 +42,6 @@ class Stage:
     def communicator(self) -> Communicator | None:
         """The ranks that share the run."""
         return self.run.machine.communicator
-
-    @property
-    def device(self) -> torch.device:
-        """The device of this process."""
-        return self.run.machine.chosen
 
     @property
     def contents(self) -> str:

@@ -15,13 +15,7 @@ from similis.retrieval.offline_mining import Mined
 from similis.run.parts import base_loss, build_objective, epoch_batches, resolve_sampler
 from similis.run.stage import Stage
 from similis.training.loop import Task
-from similis.training.optimisers import (
-    MovingAverage,
-    Rates,
-    Schedule,
-    build_optimiser,
-    parameter_groups,
-)
+from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator
 
 
@@ -30,7 +24,7 @@ def build_task(stage: Stage) -> Task:
     t, spec, model, embedder = stage.spec.training, stage.spec, stage.parts.trained, stage.parts.model
     # without labels a class is an image, named by its row
     classes = stage.source.manifest.classes(stage.rows) if t.labelled else dict.fromkeys(stage.rows.tolist(), "")
-    objective = build_objective(spec, classes, embedder.dim).to(stage.device)
+    objective = build_objective(spec, classes, embedder.dim).to(stage.run.machine.chosen)
     if stage.run.machine.shard_classes and stage.communicator is not None:
         shard(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier
@@ -54,7 +48,7 @@ def build_task(stage: Stage) -> Task:
         clip_value=t.clip_value,
         clip_norm=t.clip_norm,
         precision=t.precision,
-        scaler=torch.amp.GradScaler(stage.device.type) if t.precision == "fp16" else None,
+        scaler=torch.amp.GradScaler(stage.run.machine.chosen.type) if t.precision == "fp16" else None,
         chunk=t.chunk,
         frozen_epochs=t.frozen_epochs,
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,

@@ -28,7 +28,7 @@ CACHE = ".untouched"  # below the folder of all runs
 def measure_untouched(
     spec: RunSpec, machine: Machine, source: Source, trained: Evaluation
 ) -> tuple[dict[str, Any], ...]:
-    """The untouched network at its own resolution and at the run's, each with what training has gained over it.
+    """The pretrained network at its own resolution and at the run's, each with what training has gained over it.
 
     Args:
         spec: of the run.
@@ -71,14 +71,14 @@ def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
     """The pretrained network without a head, at its own resolution, and at the run's if that is another."""
     m = spec.model
     plain = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
-    own = Network(plain, normalise=True, seed=spec.seed, channels_last=machine.channels_last)
+    own = Network(plain, normalise=True, seed=spec.seed)
     networks = [own.built, own.resized(m.image_size, m.resize).built]
     different = networks[0].preprocessing != networks[1].preprocessing
     return [network.to(machine.chosen).eval() for network in networks[: 1 + different]]
 
 
 def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source) -> Embedded:
-    """Embeddings of the test images by an untouched network, read from the cache if they are there."""
+    """Embeddings of the test images by a pretrained network, read from the cache if they are there."""
     rows = source.split.test
     key = feature_key(model, source, spec, pooling="own", rows=rows)
 
@@ -93,23 +93,23 @@ def embed_test(model: Embedder, spec: RunSpec, machine: Machine, source: Source)
 
 
 def best_before(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The better one of the untouched networks: what can be had without training."""
+    """The better row: what you get without training."""
     return max(before, key=lambda row: row["recall@1"])
 
 
 def training_verdict(before: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence that says whether training helped, against the better untouched network.
+    """One sentence that says whether training helped, against the better pretrained network.
 
     Example:
         >>> row = {"pixels": 224, "pretrained": True, "recall@1": 0.5, "gain": {"recall@1": [0.1, 0.05, 0.15]}}
         >>> training_verdict([row])
-        'Training helped: R@1 +10.0 points (95 % interval +5.0 to +15.0) over the untouched network at 224 pixels.'
+        'Training helped: R@1 +10.0 points (95 % interval +5.0 to +15.0) over the pretrained network at 224 pixels.'
     """
     row = best_before(before)
-    name = "the untouched network" if row["pretrained"] else "the untrained network"
+    name = "the pretrained network" if row["pretrained"] else "the untrained network"
     name += "" if row["pixels"] is None else f" at {row['pixels']} pixels"
     if not row["gain"]:
-        return f"Whether training helped over {name} cannot be said: the test images have a single class."
+        return f"No comparison with {name}: the test images have a single class."
     value, low, high = (100 * part for part in row["gain"]["recall@1"])
     span = f"R@1 {value:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
     found, least, most = (100 * part for part in row["gain"].get("map@r", (0.0, 0.0, 0.0)))

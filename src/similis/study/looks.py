@@ -38,7 +38,7 @@ class Looks:
 
     @property
     def pace(self) -> float:
-        """Seconds of one repetition, the mean without the first, which also measures baselines and fills caches."""
+        """Mean seconds of a repetition; the first is left out if possible, because it also measures baselines."""
         later = self.seconds[1:] or self.seconds
         return sum(later) / len(later)
 

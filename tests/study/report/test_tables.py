@@ -140,9 +140,9 @@ def test_a_floor_of_other_test_classes_is_refused():
 def test_a_baseline_that_did_not_train_is_said():
     judged = judge(floor("raw pixels", 4), against="b")
     assert describe_table(judged)[1] == (
-        "No verdict: b does not beat the baseline, raw pixels; c does not beat the baseline, raw pixels. Losses that "
-        "do not beat it did not train: train longer, in more dimensions (model.dim), validate on more classes, or "
-        "take other data."
+        "No verdict: b does not beat raw pixels; c does not beat raw pixels. Contestants that do not beat such a "
+        "baseline did not train: train longer, in more dimensions (model.dim), validate on more classes, or take other "
+        "data."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from similis.registry import Range, losses
+from similis.run.training_spec import TrainingSpec
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.schema import SearchPlan
 from similis.values import UserError
@@ -11,7 +12,7 @@ RATE, NETWORK_RATE = "loss_multiplier", "lr"
 RATE_SPREAD = 10.0  # either way of what the registry declares
 
 
-def search_space(contestant: Contestant, search: SearchPlan, lr: float = 1e-4) -> dict[str, Range]:
+def search_space(contestant: Contestant, search: SearchPlan, lr: float = TrainingSpec().lr) -> dict[str, Range]:
     """Name -> range of everything that is searched for one contestant.
 
     The network's rate is searched for all contestants in the same range. What the loss learns gets a rate of its own,

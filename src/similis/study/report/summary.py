@@ -86,9 +86,9 @@ def explain_no_verdicts(judged: JudgedTable) -> str:
     """Why a table has no verdicts."""
     against, failed = judged.plan.against, judged.failed
     if failed and (against in failed or len(judged.trained.names) < 2):
-        which = "; ".join(f"{name} does not beat the baseline, {floor}" for name, (floor, _) in failed.items())
+        which = "; ".join(f"{name} does not beat {floor}" for name, (floor, _) in failed.items())
         remedy = "train longer, in more dimensions (model.dim), validate on more classes, or take other data"
-        return f"No verdict: {which}. Losses that do not beat it did not train: {remedy}."
+        return f"No verdict: {which}. Contestants that do not beat such a baseline did not train: {remedy}."
     if judged.trained.scores.can_be_judged:
         return f"No verdict: the baseline {against} is not in this table."
     contestants, classes, repetitions = judged.whole.scores.values.shape
