@@ -16,18 +16,13 @@ Example:
 
 from __future__ import annotations
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import (
-    compare,
-    compare_classes,
-    compare_classes_to,
-    compare_to_classes,
-    count_classes,
-)
+from similis.objective.class_shards import count_classes
+from similis.objective.comparison.classes import compare_classes
+from similis.objective.comparison.compare import Comparison, compare, compare_classes_to, compare_to_classes
 from similis.objective.comparison.proxies import Size, initial_proxies, one_per_class
+from similis.objective.references import Block, References, batch_references
 from similis.objective.terms.distances import Geometry
 from similis.objective.terms.reductions import Term, Top, count, lse, present, softplus, top, total
-from similis.objective.terms.references import Block, References, batch_references
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, register_miner
 from similis.sphere import unit

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from similis.objective.comparison.compare import compare
 from similis.objective.terms.reductions import count, total
-from similis.objective.terms.references import References
+from similis.objective.references import References
 from similis.registry import Cost, register_loss
 
 

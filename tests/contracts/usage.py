@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.loss import Loss
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.registry import LossEntry
 from similis.values import UserError
 from tests.batches import random_batch

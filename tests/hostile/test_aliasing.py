@@ -11,8 +11,8 @@ import torch
 from similis.engine.process_group import join_group
 from similis.objective.context import distributed
 from similis.objective.loss import loss
+from similis.objective.references import Block, batch_references
 from similis.objective.sharding import shard
-from similis.objective.terms.references import Block, batch_references
 from similis.objective.wrappers.combined import regulariser
 from similis.objective.wrappers.memory import WithMemory
 from similis.values import Pairs, Triplets

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from similis.objective.comparison.compare import count_classes
+from similis.objective.class_shards import count_classes
 from similis.objective.context import (
     Context,
     Partition,

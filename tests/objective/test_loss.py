@@ -9,7 +9,7 @@ import similis
 from similis.objective.loss import Loss, loss
 from similis.objective.losses.proxy_anchor import proxy_anchor
 from similis.objective.losses.triplet import triplet
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.registry import Preset, losses
 from similis.values import Counts, Pairs, Triplets, UserError
 from tests.batches import random_batch

@@ -11,7 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from similis.introspection import keyword_defaults
-from similis.objective.batch import check_call, check_embeddings, encode_batch, hash_names, on_load, resolve_classes
+from similis.objective.batch import (
+    check_embeddings,
+    encode_batch,
+    find_class_rows,
+    hash_names,
+    on_load,
+    resolve_classes,
+    spoil_strangers,
+    warns_of_lonely,
+)
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, dense, draw_number, use_context
@@ -27,11 +36,10 @@ from similis.objective.mining import (
     requested_arguments,
     resolve_miner,
 )
-from similis.objective.terms.gradients import full_precision, scale_gradient
-from similis.objective.terms.labels import find_class_rows, spoil_strangers, warns_of_lonely
-from similis.objective.terms.references import References, batch_references
+from similis.objective.references import References, batch_references
+from similis.objective.terms.gradients import scale_gradient
 from similis.registry import Family, LossEntry, losses, unknown
-from similis.sphere import widen
+from similis.sphere import full_precision, widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
 BUILT_WITH = ("class_ids", "dim", "num_classes")  # what a loss with proxies is given beside its options
@@ -113,8 +121,9 @@ class Loss(nn.Module):
         ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
         """
         check_embeddings(embeddings, learned)
-        labels = self.encode(labels, references)
-        check_call(self.entry, labels, references, tuples)
+        labels = labels if isinstance(labels, Tensor) else self.encode(labels, references)
+        if references is not None or tuples is not None or labels.ndim == 2:
+            check_call(self.entry, labels, references, tuples)
         if embeddings.is_cpu or torch.compiler.is_compiling():
             return self._value(embeddings, labels, learned, (references, tuples), classes)
         with plan_on_host(embeddings, labels) as here:
@@ -133,7 +142,7 @@ class Loss(nn.Module):
         if not len(embeddings) and current_context().communicator is None:
             self.mined = None if self.miner is None else Counts(0, 0)
             return sum((0 * value.sum() for value in learned.values()), 0 * widen(embeddings).sum())
-        if learned and labels.ndim == 1:
+        if self.class_ids is not None and learned and labels.ndim == 1:
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
         if self.miner is not None and tuples is None:
@@ -152,8 +161,8 @@ class Loss(nn.Module):
             raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")
         if torch.compiler.is_compiling():
             value = spoil_strangers(value, labels, learned)
-        elif references is None and current_context().communicator is None:
-            self.lonely = self.lonely or warns_of_lonely(self.entry, value, labels)
+        elif not (self.lonely or self.entry.learns) and references is None and current_context().communicator is None:
+            self.lonely = warns_of_lonely(self.entry, value, labels)
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
 
@@ -218,8 +227,8 @@ class Loss(nn.Module):
         with torch.no_grad(), dense(), full_precision(embeddings):
             p = compare(embeddings, labels, references, sphere=True)
             parts = [
-                (p.rows @ b.vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))
-                for b in p.references
+                (p.rows @ vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))
+                for vectors, b in zip(p.columns(), p.references, strict=True)
             ]
             similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
             given = {"generator": make_generator(self.seed, draw_number(self)), "dim": embeddings.shape[1]}
@@ -230,6 +239,23 @@ class Loss(nn.Module):
         check_found(found, self.entry)
         self.mined = found.counts()
         return found
+
+
+def check_call(entry: LossEntry, labels: Tensor, references: References | None, tuples: object) -> None:
+    """Raise where a loss has no meaning for a relation, a memory or mined tuples."""
+    if labels.ndim == 2 and entry.relation == "none":
+        raise UserError(f"{entry.name} has no meaning for a relation matrix; pass labels of shape (B,)")
+    if references is not None and len(references.blocks) > 1 and not entry.memory:
+        raise UserError(f"{entry.name} cannot use a memory: its references are not samples; drop the memory")
+    if tuples is None:
+        return
+    if entry.accepts is None:
+        raise UserError(f"{entry.name} takes no mined tuples; call it without tuples=")
+    if not isinstance(tuples, Pairs | Triplets):
+        raise UserError(
+            f"tuples are a {type(tuples).__name__}; give Triplets(anchors, positives, negatives) or Pairs(...) of "
+            "similis.formula"
+        )
 
 
 def list_losses(family: str | None = None) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.backends.choice import DENSE_LIMIT, TILE_SIZE, choose_tiling
-from similis.objective.backends.tiled.comparison import TiledComparison
+from similis.objective.backends.tiled.backend import Tiled
 from similis.objective.comparison.compare import compare
 from similis.objective.context import Tiling, dense, tiles
 
@@ -44,14 +44,14 @@ def test_what_is_asked_for_holds_inside_and_ends_with_it():
 
 def test_the_rule_decides_which_comparison_is_built():
     x, labels = torch.randn(3000, 2), torch.zeros(3000, dtype=torch.int64)
-    assert isinstance(compare(x, labels, sphere=True), TiledComparison)
-    assert not isinstance(compare(x[:500], labels[:500], sphere=True), TiledComparison)
+    assert isinstance(compare(x, labels, sphere=True).backend, Tiled)
+    assert not isinstance(compare(x[:500], labels[:500], sphere=True).backend, Tiled)
 
 
 def test_a_compiled_graph_is_dense():
     def rows(x):
         p = compare(x, torch.zeros(len(x), dtype=torch.int64), sphere=True)
-        return torch.tensor(float(isinstance(p, TiledComparison)))
+        return torch.tensor(float(isinstance(p.backend, Tiled)))
 
     with tiles(3, 4):
         assert torch.compile(rows, fullgraph=True, backend="eager")(torch.randn(5, 3)).item() == 0

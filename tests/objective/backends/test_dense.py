@@ -1,66 +1,86 @@
-"""Dense reductions in few passes: the numbers of the plain ones, however the set is held."""
+"""The dense back-end: small and large matrices give the numbers of the plain reductions, however a set is held."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from similis.objective.backends import dense
-from similis.objective.backends.dense import Columns, reduce_term
+from similis.objective.backends import dense, listed
+from similis.objective.backends.dense import make_dense
+from similis.objective.backends.protocol import Operands
+from similis.objective.references import batch_references
+from similis.objective.terms import reductions
 from similis.objective.terms.reductions import Top, count, evaluate, lse, restrict, top, total
-from similis.objective.terms.references import batch_references
+from similis.objective.terms.tile import Ask
+from tests.batches import random_batch
 
-LABELS = torch.tensor([3, 1, 3, 2, 1, 3, 9, 2])
-
-
-def made(which, seed=0):
-    """Values, the block and its set, held in full and as a list."""
-    values = torch.randn(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
-    block = batch_references(values.detach(), LABELS).blocks[0]
-    return values, block, block.members(which, LABELS)
+X, LABELS = random_batch(0)
 
 
-@pytest.mark.parametrize("listed", [False, True])
+def both(which, make, monkeypatch, *, direct, lists):
+    """What ``make`` of similarities gives by the back-end and by the plain reduction, with the vectors."""
+    for module in (dense, reductions):
+        monkeypatch.setattr(module, "DIRECT", 2**14 if direct else 0)
+    monkeypatch.setattr(listed, "LEAST", 0 if lists else 2**30)
+    monkeypatch.setattr(listed, "SHARE", 1.0)
+    x = X.clone().requires_grad_()
+    references = batch_references(x, LABELS)
+    backend = make_dense(Operands(x, LABELS, references, True, True))
+    (kind,), (found,) = backend.reduce(Ask(which, lambda t: make(t.s)), 0, 4)
+    mask = references.blocks[0].members(which, LABELS)
+    rows = torch.nn.functional.normalize(x)
+    want = evaluate(restrict(make(rows @ rows.T), mask), 4)
+    assert kind == make(rows).kind
+    return x, found, want
+
+
+@pytest.mark.parametrize(("direct", "lists"), [(True, False), (False, False), (False, True)])
 @pytest.mark.parametrize("which", ["pos", "neg", "others", "every"])
 @pytest.mark.parametrize(
-    "make", [lse, total, top, lambda v: top(v, k=2), lambda v: count(v > 0), lambda v: total(v, v > 0)]
+    "make",
+    [
+        lse,
+        total,
+        top,
+        lambda v: top(v, k=2),
+        lambda v: count(v > 0),
+        lambda v: total(v, v > 0),
+        lambda v: lse(torch.stack([v, 2 * v], 2)),
+    ],
 )
-def test_as_the_plain_reduction(which, make, listed, monkeypatch):
-    monkeypatch.setattr(dense, "ENTRIES", 0 if listed else 2**15)
-    monkeypatch.setattr(dense, "SHARE", 0.5)
-    values, block, mask = made(which)
-    columns = Columns(block, which, LABELS, values)
-    assert (columns.listed is not None) == (listed and which == "pos")
-    assert (columns.outside is not None) == (listed and which == "neg")
-    found, want = reduce_term(make(values), columns, 4), evaluate(restrict(make(values), mask), 4)
+def test_as_the_plain_reduction(which, make, direct, lists, monkeypatch):
+    x, found, want = both(which, make, monkeypatch, direct=direct, lists=lists)
     if isinstance(want, Top):
-        assert torch.equal(found.values, want.values)
+        assert torch.allclose(found.values, want.values, rtol=1e-14)
         assert torch.equal(found.index, want.index)
         return
-    assert torch.allclose(found, want, rtol=1e-14)
+    assert torch.allclose(found, want, rtol=1e-13)
     if found.requires_grad:
-        slopes = [
-            torch.autograd.grad(rows[rows.isfinite()].sum(), values, retain_graph=True)[0] for rows in (found, want)
+        gradients = [
+            torch.autograd.grad(rows[rows.isfinite()].sum(), x, retain_graph=True)[0] for rows in (found, want)
         ]
-        assert torch.allclose(*slopes, rtol=1e-13)
+        assert torch.allclose(*gradients, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("which", ["pos", "neg", "every"])
-@pytest.mark.parametrize("listed", [False, True])
-def test_stacks_of_vectors(which, listed, monkeypatch):
-    monkeypatch.setattr(dense, "ENTRIES", 0 if listed else 2**15)
-    monkeypatch.setattr(dense, "SHARE", 0.5)
-    values, block, mask = made(which)
-    deep = torch.stack([values, 2 * values], 2)
-    for make in (lse, total):
-        want = evaluate(restrict(make(deep), mask))
-        assert torch.allclose(reduce_term(make(deep), Columns(block, which, LABELS, values), 0), want, rtol=1e-14)
+def test_a_function_asked_of_two_sets_is_one_matrix():
+    backend = make_dense(Operands(X, LABELS, batch_references(X, LABELS), True, True))
+    seen = []
+
+    def fn(t):
+        seen.append(t)
+        return lse(t.s)
+
+    for which in ("pos", "neg"):
+        backend.reduce(Ask(which, fn), 0, 0)
+    assert len(seen) == 1
 
 
-def test_a_row_without_its_class_among_the_columns_is_no_list(monkeypatch):
-    monkeypatch.setattr(dense, "ENTRIES", 0)
-    values, block, _ = made("neg")
-    rows = torch.tensor([3, 1, 3, 2, 1, 3, 9, 4])
-    columns = Columns(replace(block, own=None, ids=None), "neg", rows, values)
-    assert columns.outside is None
-    assert torch.allclose(reduce_term(total(values), columns, 0)[-1], values[-1].sum())
+def test_a_row_without_its_class_among_the_columns(monkeypatch):
+    monkeypatch.setattr(listed, "LEAST", 0)
+    rows = torch.cat([LABELS[:-1], torch.tensor([99])])
+    references = batch_references(X, LABELS)
+    (block,) = references.blocks
+    strange = replace(references, blocks=(replace(block, own=None, ids=None),))
+    backend = make_dense(Operands(X, rows, strange, False, False))
+    (_,), (found,) = backend.reduce(Ask("neg", lambda t: total(t.s)), 0, 0)
+    assert torch.allclose(found[-1], (X[-1] @ X.T).sum())

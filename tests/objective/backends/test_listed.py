@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.backends.listed import ListedTile, list_columns, reduce_listed, takes_list
+from similis.objective.backends.listed import list_columns, list_positives, reduce_listed
 from similis.objective.comparison.compare import compare
 from similis.objective.terms.reductions import count, lse, top, total
 from similis.objective.terms.tile import Ask
@@ -32,7 +32,7 @@ def test_a_list_gives_what_the_matrix_gives(sphere):
     bound, value = torch.linspace(0.1, 1.5, len(X), dtype=X.dtype), torch.arange(len(X)).to(X.dtype)
     ask = Ask("pos", terms, (bound,), (value,))
     index, real = block.positives(p.row_labels)
-    tile = p._tile(block, 0)
+    tile = p.backend.tile(0, 0)
     kinds, got = reduce_listed(ask, list_columns(tile, index), block, (index, real), (p.row_labels, 0))
     assert kinds == ["lse", "total", "total", "top", "total"]
     for a, b in zip(got, p.pos(terms, rows=(bound,), cols=(value,)), strict=True):
@@ -40,7 +40,13 @@ def test_a_list_gives_what_the_matrix_gives(sphere):
             assert torch.allclose(u.double(), v.double(), atol=1e-12, equal_nan=True)
 
 
-def test_the_host_takes_no_list():
+def test_what_is_not_listed():
     (block,) = compare(X, LABELS, sphere=True).references
-    assert not takes_list(Ask("pos", terms), block, 2**30)
-    assert issubclass(ListedTile, type(compare(X, LABELS, sphere=True)._tile(block, 0)))
+    assert list_positives(Ask("pos", terms), block, LABELS) is None  # few pairs
+    wide = compare(X.repeat(20, 1), LABELS.repeat(20) + 4 * torch.arange(220), sphere=True)
+    (block,), labels = wide.references, wide.row_labels
+    assert list_positives(Ask("pos", terms), block, labels) is not None
+    assert list_positives(Ask("neg", terms), block, labels) is None
+    assert list_positives(Ask("pos", terms, rows=(torch.ones(220, 3),)), block, labels) is None
+    assert list_positives(Ask("pos", terms, dots=(wide.rows,)), block, labels) is None
+    assert list_positives(Ask("pos", terms), block, labels, share=0.0) is None

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from similis.objective.comparison.compare import compare, compare_classes, compare_classes_to, compare_to_classes
+from similis.objective.comparison.compare import compare, compare_classes_to, compare_to_classes
+from similis.objective.references import batch_references
 from similis.objective.terms.reductions import total
-from similis.objective.terms.references import batch_references
 from similis.values import UserError
 from tests.batches import random_batch
 
@@ -39,11 +39,6 @@ def test_classes_with_samples_from_labels_relation_and_references_agree():
         assert torch.allclose(got, want)
 
 
-def test_classes_with_classes_know_their_own():
-    p = compare_classes(PROXIES, PROXIES.flip(0))
-    assert torch.allclose(p.pos(lambda t: total(t.s)), (PROXIES * PROXIES.flip(0)).sum(1))
-
-
 @pytest.mark.parametrize("strange", [-1, 4, 2**53])
 def test_labels_without_a_proxy_are_refused_with_the_remedy(strange):
     labels = LABELS.clone()
@@ -63,6 +58,6 @@ def test_a_loss_of_one_target_refuses_a_relation():
 
 def test_half_embeddings_and_double_proxies_meet_in_the_wide_type_of_the_embeddings():
     p = compare_to_classes(X.half(), LABELS, PROXIES, sphere=True)
-    assert p.rows.dtype == p.references.blocks[0].vectors.dtype == torch.float32
+    assert p.rows.dtype == p.columns()[0].dtype == torch.float32
     p = compare_classes_to(PROXIES, X.bfloat16(), LABELS)
-    assert p.rows.dtype == p.references.blocks[0].vectors.dtype == torch.float32
+    assert p.rows.dtype == p.columns()[0].dtype == torch.float32

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.losses.circle import circle
-from similis.objective.terms.references import Block, References
+from similis.objective.references import Block, References
 from tests.batches import A_LABELS, B_LABELS, A, B
 from tests.plain import dot, hinge, lse, mean, negatives, on_sphere, positives, softplus
 from tests.proof import Peer

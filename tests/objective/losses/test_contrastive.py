@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.contrastive import MARGINS, contrastive
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.values import Pairs, UserError
 from tests.batches import A_LABELS, B_LABELS, U_LABELS, A, B, U, random_batch
 from tests.plain import distance, dot, hinge, mean, number, on_sphere, squared_distance

@@ -7,7 +7,7 @@ import torch
 
 from similis.objective.losses.lifted import lifted
 from similis.objective.losses.triplet import triplet
-from similis.objective.terms.references import Block, References
+from similis.objective.references import Block, References
 from similis.values import Triplets, UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
 from tests.plain import ZERO, distance, dot, hinge, lse, mean, negatives, number, on_sphere, positives

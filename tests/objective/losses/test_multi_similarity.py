@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.multi_similarity import multi_similarity
-from similis.objective.terms.references import Block, References
+from similis.objective.references import Block, References
 from similis.values import Pairs
 from tests.batches import A_LABELS, B_LABELS, A, B, circle
 from tests.plain import ZERO, distance, dot, lse1, mean, negatives, number, on_sphere, positives

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.nca import nca
-from similis.objective.terms.references import Block, References
+from similis.objective.references import Block, References
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, U_LABELS, A, B, U, random_batch
 from tests.plain import lse, mean, negatives, on_sphere, positives, squared_distance

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.npair import npair
-from similis.objective.terms.references import Block, References
+from similis.objective.references import Block, References
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
 from tests.plain import dot, lse1, mean, negatives, positives

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.losses.proxy_repulsion import proxy_repulsion
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, random_batch
 from tests.plain import ZERO, dot, lse1, mean, on_sphere

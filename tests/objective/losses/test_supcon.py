@@ -5,7 +5,7 @@ import torch
 
 from similis.objective.losses.nt_xent import nt_xent
 from similis.objective.losses.supcon import supcon
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
 from tests.plain import ZERO, dot, lse, mean, negatives, on_sphere, positives
 from tests.proof import Peer

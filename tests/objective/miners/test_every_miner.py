@@ -9,7 +9,7 @@ import torch
 from similis.objective.loss import loss
 from similis.objective.miners.distance_weighted import distance_weighted
 from similis.objective.miners.random import random
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.registry import losses, miners
 from similis.values import Pairs, Triplets
 from tests.batches import random_batch

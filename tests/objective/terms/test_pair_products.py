@@ -9,9 +9,9 @@ import torch
 from similis.objective.comparison.compare import compare
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
+from similis.objective.references import Block, batch_references
 from similis.objective.terms import pair_products as module
 from similis.objective.terms.pair_products import pair_products
-from similis.objective.terms.references import Block, batch_references
 from similis.registry import losses
 from similis.values import Pairs, Triplets
 from tests.batches import random_batch
@@ -125,7 +125,8 @@ def test_losses_over_tuples_do_not_depend_on_the_way(entry, form, memory, contex
         old = Block(x.flip(0), labels, own=torch.arange(11), ids=torch.arange(11) + 50) if memory else None
         with context(), monkeypatch.context() as patch:
             if few:  # what the tuples were gathered by before: vectors of every pair
-                patch.setattr("similis.objective.backends.base.pair_products", gathered)
+                patch.setattr("similis.objective.terms.pair_products.pair_products", gathered)
+                patch.setattr("similis.objective.comparison.vectors.pair_products", gathered)
             value = made(mine, labels, references=batch_references(mine, labels, old), tuples=tuples)
             found.append([value, torch.autograd.grad(value, mine)[0]])
     for got in found[:2]:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from similis.objective.terms.reductions import count, lse, total
-from similis.objective.terms.tile import MUTUAL, Tile, WatchedTile, as_terms, transpose_term
+from similis.objective.terms.reductions import as_terms, count, lse, total
+from similis.objective.terms.tile import MUTUAL, Tile, WatchedTile, transpose_term
 from similis.values import UserError
 
 

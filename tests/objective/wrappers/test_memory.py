@@ -7,7 +7,7 @@ import torch
 
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.references import Block, batch_references
 from similis.objective.wrappers.memory import WithMemory
 from similis.registry import losses
 from similis.values import UserError

@@ -1,115 +1,153 @@
-"""Reductions of one dense tile over a set of columns, in as few passes over the matrix as they need.
+"""A comparison as one dense matrix, with PyTorch's own gradients.
 
-The numbers are those of ``reductions``, which stays what a compiled graph uses: there passes cost nothing.
+Small matrices are what most steps of a test, a lesson or a laptop are made of: a few plain operators. Larger ones take
+fewer passes: products of rows with themselves and log-sum-exps have their gradient written out, and few positives are
+taken out of the matrix first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from similis.objective.terms.gradients import far_below, row_lse
-from similis.objective.terms.reductions import Reduced, Term, Top, align_mask, evaluate, restrict
-from similis.objective.terms.references import Block, Set
+from similis.objective.backends.choice import fits_dense
+from similis.objective.backends.listed import list_columns, list_positives, reduce_listed
+from similis.objective.backends.protocol import Backend, Hinges, Operands, register_backend
+from similis.objective.terms.distances import Geometry, products, squares
+from similis.objective.terms.reductions import DIRECT, Reduced, as_terms, evaluate
+from similis.objective.terms.tile import Ask, Tile
+from similis.sphere import unit, widen
 
-AnyTensor = TypeVar("AnyTensor", Tensor, Tensor | None)
-
-# Positives are taken out of a matrix of so many numbers, if they are at most this share of its columns.
-ENTRIES, SHARE = 2**15, 1 / 8
+CUBE = 2**15  # anchors x columns x columns up to which all triplets are made, B = 32: TODO
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """A set of columns of each row in one block, in whichever form a reduction needs; each is made once.
+class Dense:
+    """Rows and blocks of columns, each block one matrix.
 
     Attributes:
-        block: the columns.
-        which: the set.
-        row_labels: (r,) labels of the rows; None with a relation.
-        tile: (r, c, ...) values of the type that is reduced.
+        operands: what is compared.
+        vectors: rows (r, D) as they are compared.
+        blocks: the same of each block's columns.
+        in_tiles: makes the same comparison in tiles, for what has no room or is quicker there; None where nobody may.
+        kept: of each block, what several reductions share: its tile, the mask of a set, what a function makes of it.
     """
 
-    block: Block
-    which: Set
-    row_labels: Tensor | None
-    tile: Tensor
+    operands: Operands
+    vectors: Tensor
+    blocks: list[Tensor]
+    in_tiles: Callable[[Operands], Backend] | None = None
+    kept: dict[tuple[int, object], Any] = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def truth(self) -> Tensor | None:
-        """(r, c) whether a column belongs to the set; None if all do."""
-        return self.block.members(self.which, self.row_labels)
+    def rows(self) -> Tensor:
+        """Row vectors (r, D)."""
+        return self.vectors
 
-    @cached_property
-    def listed(self) -> tuple[Tensor, Tensor] | None:
-        """(r, m) column numbers that hold the set and which of them are real; None if they are many."""
-        if self.which != "pos" or self.tile.numel() < ENTRIES:
-            return None
-        index, real = self.block.positives(self.row_labels)
-        return (index, real) if index.shape[1] <= SHARE * len(self.block) else None
+    def columns(self, number: int) -> Tensor:
+        """The vectors of a block."""
+        return self.blocks[number]
 
-    @cached_property
-    def outside(self) -> Tensor | None:
-        """(r, m) numbers of the columns that do not belong to the set, some twice; None if they are many."""
-        block = self.block
-        sure = block.mirrored or block.own is None  # in a memory a row's own image may have another label
-        if self.which != "neg" or block.relation is not None or not sure or self.tile.numel() < ENTRIES:
-            return None
-        index, real = block.alike(self.row_labels)
-        few = index.shape[1] <= SHARE * len(block) and self.all_have_some(real)
-        return torch.where(real, index, index[:, :1]) if few else None
+    def take(self, number: int, index: Tensor) -> Tensor:
+        """Vectors of a block at row numbers."""
+        return self.blocks[number][index]
 
-    def all_have_some(self, real: Tensor) -> bool:
-        """Whether every row has a column of its label; of a device the labels on the host tell."""
-        if real.is_cpu or self.row_labels is None:
-            return bool(real[:, 0].all())
-        return bool((self.block.class_sizes(self.row_labels) > 0).all())
+    def own(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        """A value of every vector of a block for itself."""
+        return fn(self.blocks[number])
 
-    @cached_property
-    def one(self) -> Tensor | None:
-        """1 inside and 0 outside, None if nothing is outside: a product with it is quicker than a choice."""
-        return None if self.truth is None else self.truth.to(self.tile.dtype)
+    def reduce(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        """The kinds and values of what is asked, over one block whose first column has that number."""
+        if self.in_tiles is not None and not self.vectors.is_cpu and not self._has_room(ask):
+            return self._tiled().reduce(ask, number, first)
+        block, labels = self.operands.references.blocks[number], self.operands.row_labels
+        tile = self.tile(number, first)
+        if tile.s.numel() > DIRECT:
+            listed = list_positives(ask, block, labels)
+            if listed is not None:
+                return reduce_listed(ask, list_columns(tile, listed[0]), block, listed, (labels, first))
+        if ask.rows or ask.cols or ask.dots or torch.compiler.is_compiling():
+            values = [v.unsqueeze(1) for v in ask.rows] + [v.unsqueeze(0) for v in ask.cols]
+            values += [products(widen(vectors), self.blocks[number]) for vectors in ask.dots]
+            terms = as_terms(ask.fn(tile, *values))
+        else:  # one function asked of two sets is one matrix
+            if (number, ask.fn) not in self.kept:
+                self.kept[number, ask.fn] = as_terms(ask.fn(tile))
+            terms = self.kept[number, ask.fn]
+        if (number, ask.which) not in self.kept:
+            self.kept[number, ask.which] = block.members(ask.which, labels)
+        mask: Tensor | None = self.kept[number, ask.which]
+        kinds: list[str] = []
+        found: list[Reduced] = []
+        for term in terms:
+            kinds.append(term.kind)
+            found.append(evaluate(term, first, mask))
+        return kinds, found
 
-    @cached_property
-    def bias(self) -> Tensor | None:
-        """0 inside, outside a number far below all values; None if nothing is outside."""
-        if self.truth is None:
-            return None
-        return torch.where(self.truth, self.tile.new_zeros(()), -far_below(self.tile))
+    def tile(self, number: int, first: int) -> Tile:
+        """A whole block, whose first column has that number, as one tile."""
+        if (number, "tile") in self.kept:
+            found: Tile = self.kept[number, "tile"]
+            return found
+        rows, columns, block = self.vectors, self.blocks[number], self.operands.references.blocks[number]
+        plain = columns.ndim == 2 and rows.is_cpu and rows.shape[0] * columns.shape[0] <= DIRECT
+        tile = Tile(
+            s=rows @ columns.T if plain else products(rows, columns),
+            squares=None if self.operands.on_sphere else (squares(rows)[:, None], squares(columns)[None]),
+            grade=1.0 if block.relation is None else block.relation,
+            once=0.5 if block.mirrored else 1.0,
+            row_labels=self.operands.row_labels,
+            column_labels=block.labels,
+            columns=torch.arange(first, first + columns.shape[0], device=rows.device)[None],
+        )
+        self.kept[number, "tile"] = tile
+        return tile
+
+    def hinges(self, geometry: Geometry, margin: float) -> Hinges | None:
+        """All triplets at once where there are few; else sorted, in tiles."""
+        rows, references = len(self.vectors), self.operands.references
+        wide = sum(map(len, self.blocks))
+        if rows * wide * wide > CUBE:
+            return None if self.in_tiles is None else self._tiled().hinges(geometry, margin)
+        parts: list[list[Any]] = [[], [], []]
+        for number, block in enumerate(references.blocks):
+            parts[0].append(self.tile(number, 0).far(geometry))
+            parts[1].append(block.members("pos", self.operands.row_labels))
+            parts[2].append(block.members("neg", self.operands.row_labels))
+        far, positive, negative = map(torch.cat, parts, (1, 1, 1))
+        there = positive[:, :, None] & negative[:, None, :]
+        hinge = torch.where(there, torch.relu(far[:, :, None] - far[:, None, :] + margin), 0.0)
+        return Hinges(hinge.sum((1, 2)), there.sum((1, 2)), (hinge > 0).sum((1, 2)))
+
+    def _has_room(self, ask: Ask) -> bool:
+        """Whether a device has room for the matrix, with the trailing axis that values of rows give it."""
+        deep = [v.shape[1:].numel() for v in ask.rows] + [v.shape[1:-1].numel() for v in ask.dots]
+        rows = self.vectors
+        return fits_dense(len(rows), sum(map(len, self.blocks)), max([1, *deep]), rows.device)
+
+    def _tiled(self) -> Backend:
+        """The same comparison in tiles, made once, of vectors that are where they shall be."""
+        if (0, "in tiles") not in self.kept:
+            assert self.in_tiles is not None
+            blocks = iter(self.blocks)
+            references = self.operands.references.each(lambda _: next(blocks))
+            given = self.operands._replace(vectors=self.vectors, references=references, normalise=False)
+            self.kept[0, "in tiles"] = self.in_tiles(given)
+        found: Backend = self.kept[0, "in tiles"]
+        return found
 
 
-def reduce_term(term: Term, columns: Columns, first: int) -> Reduced:
-    """Reduce one term over a set of columns, the first of which has the number ``first``."""
-    if columns.listed is not None:
-        index, real = columns.listed
-        short = term._replace(values=take_columns(term.values, index), where=take_columns(term.where, index))
-        found = evaluate(restrict(short, real))
-        return number_columns(found, index, first) if isinstance(found, Top) else found
-    plain = term.where is None and term.values.is_floating_point() and term.values.shape[1]
-    if term.kind == "top" or not plain:
-        return evaluate(restrict(term, columns.truth), first)
-    values, out = term.values, columns.outside
-    if out is not None:
-        out = out if values.ndim == 2 else out[..., None].expand(-1, -1, values.shape[2])
-    if term.kind == "total":
-        one = columns.one if out is None else None
-        values = values if out is None else values.scatter(1, out, 0.0)
-        return (values if one is None else values * align_mask(one, values)).sum(1)
-    bias = columns.bias if out is None else None
-    return row_lse(values, None if bias is None else align_mask(bias, values), out)
+def make_dense(operands: Operands, in_tiles: Callable[[Operands], Backend] | None = None) -> Dense:
+    """The dense back-end of a comparison; vectors that are rows and columns are put on the sphere once."""
+    change = unit if operands.normalise else widen
+    given, rows = operands.vectors, change(operands.vectors)
+    blocks: list[Tensor] = []
+    for block in operands.references.blocks:
+        blocks.append(rows if block.vectors is given else change(block.vectors))
+    return Dense(operands, rows, blocks, in_tiles)
 
 
-def take_columns(values: AnyTensor, index: Tensor) -> AnyTensor:
-    """Values (r, c) or (r, c, K) at columns (r, m); nothing of nothing."""
-    if values is None:
-        return values
-    return values.take_along_dim(index if values.ndim == 2 else index[..., None], 1)
-
-
-def number_columns(found: Top, index: Tensor, first: int) -> Top:
-    """A top among columns (r, m), with the numbers of these columns."""
-    columns = index.gather(1, found.index.clamp(min=0)) + first
-    return found._replace(index=torch.where(found.index < 0, -1, columns))
+register_backend("dense", make_dense)

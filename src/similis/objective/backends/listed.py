@@ -1,7 +1,6 @@
-"""Positives by list: on a device a row's few positives are taken out first, and a function sees nothing else.
+"""Positives by list: a row's few positives are taken out of a matrix first, and a function sees nothing else.
 
-A set of five columns among thousands is no matrix. The host has no use for it: there tiles of neighbouring labels
-fit into a cache.
+A set of five columns among thousands is no matrix.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense import number_columns, take_columns
+from similis.objective.references import Block
 from similis.objective.terms.distances import Similarities
-from similis.objective.terms.reductions import Reduced, Top, evaluate, restrict
-from similis.objective.terms.references import Block
-from similis.objective.terms.tile import Ask, Tile, as_terms
+from similis.objective.terms.reductions import Reduced, Top, as_terms, evaluate
+from similis.objective.terms.tile import Ask, Tile
 from similis.values import UserError
 
-LEAST = 2**20  # pairs
+LEAST, DEVICE_LEAST = 2**15, 2**20  # pairs from which positives are listed
+SHARE = 1 / 8  # of the columns, which positives are at most
 
 
 class ListedTile(Tile):
@@ -34,16 +33,22 @@ class ListedTile(Tile):
         return matrix[self.row_labels[:, None], self.column_labels]
 
 
-def takes_list(ask: Ask, block: Block, rows: int) -> bool:
-    """Whether a question of so many rows about a block is answered from a list of each row's positives.
+def list_positives(
+    ask: Ask, block: Block, row_labels: Tensor | None, share: float = SHARE
+) -> tuple[Tensor, Tensor] | None:
+    """Column numbers (r, m) of each row's positives in a block and which are real; None where a list does not pay.
 
-    Below ``LEAST`` pairs a device waits for launches, not for its memory, and does what the host does, bit for bit.
+    Below ``DEVICE_LEAST`` pairs a device waits for launches, not for its memory.
     """
-    if rows * len(block) < LEAST:
-        return False
-    plain = block.relation is None and block.labels is not None and not block.vectors.is_cpu
-    flat = not ask.dots and all(v.ndim == 1 for v in ask.rows)  # a further axis may stand for all columns
-    return ask.which == "pos" and plain and flat and not torch.compiler.is_compiling()
+    if ask.which != "pos" or ask.dots or row_labels is None or block.labels is None or block.relation is not None:
+        return None
+    least = LEAST if block.vectors.is_cpu else DEVICE_LEAST
+    if len(row_labels) * len(block) < least or torch.compiler.is_compiling():
+        return None
+    if any(v.ndim > 1 for v in ask.rows):  # a further axis may stand for all columns
+        return None
+    index, real = block.positives(row_labels)
+    return (index, real) if index.shape[1] <= share * len(block) else None
 
 
 def list_columns(tile: Tile, index: Tensor) -> Similarities:
@@ -77,6 +82,17 @@ def reduce_listed(
         columns=index + first,
     )
     terms = as_terms(ask.fn(tile, *(v.unsqueeze(1) for v in ask.rows), *(v[index] for v in ask.cols)))
-    found = [evaluate(restrict(term, real)) for term in terms]
+    found = [evaluate(term, mask=real) for term in terms]
     numbered = [number_columns(part, index, first) if isinstance(part, Top) else part for part in found]
     return [term.kind for term in terms], numbered
+
+
+def take_columns(values: Tensor, index: Tensor) -> Tensor:
+    """Values (r, c) or (r, c, K) at columns (r, m)."""
+    return values.take_along_dim(index if values.ndim == 2 else index[..., None], 1)
+
+
+def number_columns(found: Top, index: Tensor, first: int) -> Top:
+    """A top among columns (r, m), with the numbers of these columns."""
+    columns = index.gather(1, found.index.clamp(min=0)) + first
+    return found._replace(index=torch.where(found.index < 0, -1, columns))

@@ -1,22 +1,142 @@
-"""Ways to set up a comparison: samples with samples, with classes, classes with samples or classes."""
+"""Rows compared with references: the object that every loss is written against, and the ways to set it up.
+
+A loss asks for reductions over a set of each row: ``p.pos`` (positives), ``p.neg`` (negatives),
+``p.others`` (all but self), ``p.every``. It hands over a function of a tile that reads like dense
+code (``t.s``, ``t.d2``, ``t.d``) and gets one value per row back. No loss knows about tiles.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
 from similis.objective.backends.choice import choose_tiling
-from similis.objective.backends.tiled.comparison import compare_in_tiles, replace_by_tiles
-from similis.objective.context import Partition, current_context, spread_evenly
-from similis.objective.host_copies import known_on_host, on_host
-from similis.objective.terms.labels import check_labels, check_rows
-from similis.objective.terms.references import Block, References, batch_references
-from similis.sphere import unit, widen
-from similis.values import DivergedError, UserError
+from similis.objective.backends.dense import make_dense
+from similis.objective.backends.protocol import Hinges, Operands, make_backend
+from similis.objective.backends.tiled.backend import make_tiled
+from similis.objective.batch import check_labels, check_rows
+from similis.objective.class_shards import class_shares, own_classes, reduce_across_ranks
+from similis.objective.comparison.vectors import ComparedVectors
+from similis.objective.context import LOCAL, Context, Partition, current_context
+from similis.objective.host_copies import known_on_host
+from similis.objective.references import Block, References, batch_references
+from similis.objective.terms.class_weights import weight_columns
+from similis.objective.terms.distances import Geometry
+from similis.objective.terms.reductions import DIRECT, Reduced, merge
+from similis.objective.terms.tile import Ask, Set, TileFunction
+from similis.sphere import full_precision, widen
+from similis.values import Communicator, DivergedError, UserError
+
+Values = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Comparison(ComparedVectors):
+    """Rows (r, D) with labels, the references that they are compared with, and the back-end that compares them.
+
+    With a ``communicator`` the rows are this rank's share of all rows, and sums run over all of them.
+    ``row_weights`` (r,) and ``column_weights`` (M,) are what sampled classes count for; None for one each.
+    ``context`` is the one in which the comparison was set up.
+    """
+
+    communicator: Communicator | None = None
+    row_weights: Tensor | None = None
+    column_weights: Tensor | None = None
+    context: Context = LOCAL
+
+    def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over the positives of each row, self left out."""
+        return self.over("pos", fn, rows, cols, dots)
+
+    def neg(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over the negatives of each row."""
+        return self.over("neg", fn, rows, cols, dots)
+
+    def others(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over all columns but the row itself."""
+        return self.over("others", fn, rows, cols, dots)
+
+    def every(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
+        """Reduce over all columns, self included."""
+        return self.over("every", fn, rows, cols, dots)
+
+    def over(
+        self,
+        which: Set,
+        fn: TileFunction,
+        rows: Values = (),
+        cols: Values = (),
+        dots: Values = (),
+    ) -> Any:
+        """Reduce what ``fn(tile, *rows, *cols, *dots)`` returns over a set of columns.
+
+        Args:
+            which: the set of each row.
+            fn: function of a tile; returns one term or a tuple of terms.
+            rows: values of rows, (r,) or (r, m); arrive as (r, 1) or (r, 1, m).
+            cols: values of columns, (M,); arrive as (1, M). One block of references only.
+            dots: further row vectors (r, D) or (r, m, D); arrive as their products with the columns.
+
+        Returns:
+            One reduced value per term: (r,) or (r, m), or a :class:`~similis.objective.terms.reductions.Top`.
+        """
+        blocks, shards = self.references.blocks, self.column_shards
+        if cols and len(blocks) > 1:
+            raise UserError("this loss needs values of its references and cannot use a memory; drop the memory")
+        if not blocks:
+            raise UserError("there are no references to compare with; pass at least one block")
+        ask = Ask(which, fn, rows, cols, dots)
+        if self.column_weights is not None:
+            ask = weight_columns(ask, self.column_weights)
+        first = 0 if shards is None else shards.first
+        with full_precision(self.vectors):
+            kinds, result = self.backend.reduce(ask, 0, first)
+            for number in range(1, len(blocks)):
+                first += len(blocks[number - 1])
+                more: list[Reduced] = self.backend.reduce(ask, number, first)[1]
+                result = [merge(*parts) for parts in zip(kinds, result, more, strict=True)]
+        if shards is not None:
+            result = [reduce_across_ranks(kind, part, shards) for kind, part in zip(kinds, result, strict=True)]
+        return result[0] if len(result) == 1 else tuple(result)
+
+    def hinges(self, geometry: Geometry, margin: float) -> Hinges | None:
+        """``[f_ap - f_an + margin]_+`` over all triplets of each anchor; None where it takes reductions.
+
+        f is the distance in the geometry named. Time r M log n for M columns and n positives of a row beside the
+        products where the back-end sorts them.
+        """
+        return self.backend.hinges(geometry, margin)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over all rows, of all ranks."""
+        local = values.sum()
+        return local if self.communicator is None else self.communicator.sum(local)
+
+    def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
+        """Mean over the rows for which ``where`` holds, by their weights; an attached 0 if it holds for none."""
+        counts = torch.ones_like(values, dtype=torch.bool) if where is None else where
+        if where is not None:
+            values = torch.where(where, values, 0.0)
+        if self.row_weights is None:
+            return self.ratio(values, counts)
+        return self.ratio(values * self.row_weights, counts * self.row_weights)
+
+    def column_mean(self, values: Tensor) -> Tensor:
+        """Mean of values (M,) of all columns, by their weights, over those of all ranks."""
+        weights = values.new_ones(()).expand_as(values) if self.column_weights is None else self.column_weights
+        sums = torch.stack([(values * weights).sum(), weights.sum()])
+        total = sums if self.column_shards is None else self.column_shards.communicator.sum(sums)
+        return total[0] / total[1]
+
+    def ratio(self, values: Tensor, counts: Tensor) -> Tensor:
+        """Sum of values over sum of counts; 0 if nothing was counted."""
+        number = self.sum(counts)
+        return self.sum(values) / (number + (number == 0))
 
 
 def compare(embeddings: Tensor, labels: Tensor, references: References | None = None, *, sphere: bool) -> Comparison:
@@ -28,25 +148,25 @@ def compare(embeddings: Tensor, labels: Tensor, references: References | None = 
         references: blocks to compare with; None for the batch alone.
         sphere: whether everything is put on the unit sphere first.
     """
-    checked = check_labels(labels, len(embeddings))
+    checked, context = check_labels(labels, len(embeddings)), current_context()
     if not sphere:
         check_lengths(embeddings)
     refs = batch_references(embeddings, checked) if references is None else references
-    p = build_comparison(embeddings, None if checked.ndim == 2 else checked, refs, sphere=sphere, normalise=sphere)
-    return replace(p, communicator=current_context().communicator)
+    operands = Operands(embeddings, None if checked.ndim == 2 else checked, refs, sphere, sphere)
+    return build_comparison(operands, context, communicator=context.communicator)
 
 
 def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, sphere: bool) -> Comparison:
     """Samples against proxies, (C, D) or (C, K, D); labels are row numbers of the proxies."""
     context = current_context()
-    checked = check_labels(labels, len(embeddings))
+    checked, shards = check_labels(labels, len(embeddings)), context.shards
     if checked.ndim == 2:
         raise UserError("a loss with one target class per sample takes labels, not a relation matrix")
-    checked = check_rows(checked, count_classes(proxies))
-    block = Block(match_precision(proxies, embeddings), class_numbers(proxies, context.shards))
-    p = build_comparison(embeddings, checked, References((block,)), sphere=sphere, normalise=sphere)
-    return replace(
-        p, column_weights=context.class_weights, communicator=context.communicator, column_shards=context.shards
+    checked = check_rows(checked, len(proxies) if shards is None else shards.size)
+    block = Block(match_precision(proxies, embeddings), class_numbers(proxies, shards))
+    operands = Operands(embeddings, checked, References((block,)), sphere, sphere)
+    return build_comparison(
+        operands, context, communicator=context.communicator, shards=shards, columns=context.class_weights
     )
 
 
@@ -59,12 +179,14 @@ def compare_classes_to(
     context each rank takes its share of the classes and the samples of all.
     """
     context = current_context()
-    checked = check_rows(check_labels(labels, len(embeddings)), count_classes(proxies))
-    share, weights = class_shares(proxies), context.class_weights
-    proxies, weights = own_classes(proxies), None if weights is None else own_classes(weights)
-    batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
-    if batch is not None:
-        embeddings, checked = batch.gather(embeddings), batch.gather(checked)
+    shards, weights, share = context.shards, context.class_weights, None
+    checked = check_rows(check_labels(labels, len(embeddings)), len(proxies) if shards is None else shards.size)
+    if shards is not None or context.communicator is not None:
+        share, proxies = class_shares(proxies), own_classes(proxies)
+        weights = None if weights is None else own_classes(weights)
+        batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
+        if batch is not None:
+            embeddings, checked = batch.gather(embeddings), batch.gather(checked)
     if checked.ndim == 2:
         relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
         blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation),)
@@ -73,98 +195,50 @@ def compare_classes_to(
     else:  # a class is no sample: nothing is masked as self
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
     names = None if checked.ndim == 2 else class_numbers(proxies, share)
-    p = build_comparison(match_precision(proxies, embeddings), names, References(blocks), sphere=True, normalise=True)
-    return replace(p, row_weights=weights, communicator=None if share is None else share.communicator)
-
-
-def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
-    """Vectors of classes against vectors of classes, taken as they are: row c and column c are of one class.
-
-    In a distributed context both are this rank's share; the columns are gathered.
-
-    Args:
-        rows: (C, D), or (C, K, D) for K rows of each class.
-        columns: (C, D).
-    """
-    context = current_context()
-    share = context.partition(len(columns)) if context.shards is None else context.shards
-    names = class_numbers(rows, share)
-    if rows.ndim == 3:
-        rows, names = rows.flatten(0, 1), repeat_names(names, rows.shape[1])
-    every = columns if share is None else share.gather(columns)
-    block = Block(every, count_up(0, len(every), every.device))
-    p = build_comparison(rows, names, References((block,)), sphere=True, normalise=False)
-    return replace(p, communicator=None if share is None else share.communicator)
-
-
-def repeat_names(names: Tensor, times: int) -> Tensor:
-    """Each name so many times in a row, on the host too."""
-    made = names.repeat_interleave(times)
-    return made if made.is_cpu else known_on_host(made, on_host(names).repeat_interleave(times))
-
-
-def count_classes(proxies: Tensor) -> int:
-    """Number of classes, those of other ranks included."""
-    shards = current_context().shards
-    return len(proxies) if shards is None else shards.size
-
-
-def has_whole_batch() -> bool:
-    """Whether a batch of labels is all there is, and a formula may look at it: no other ranks, no compiled graph."""
-    return current_context().communicator is None and not torch.compiler.is_compiling()
-
-
-def class_shares(proxies: Tensor) -> Partition | None:
-    """How classes are shared out as anchors: as they are sharded, or evenly where every rank has all; None alone."""
-    context = current_context()
-    if context.shards is not None or context.communicator is None:
-        return context.shards
-    return Partition(context.communicator, spread_evenly(len(proxies), context.communicator.world))
-
-
-def own_classes(values: Tensor) -> Tensor:
-    """Values of classes (C, ...): those that are anchors on this rank."""
-    share = class_shares(values)
-    if share is None or current_context().shards is not None:
-        return values
-    return values[share.first : share.first + share.own]
-
-
-def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:
-    """Class numbers (C,) of proxies, which may be one rank's share of all."""
-    first = 0 if share is None else share.first
-    return count_up(first, len(proxies), proxies.device)
-
-
-def count_up(first: int, number: int, device: torch.device) -> Tensor:
-    """Whole numbers (number,) from ``first`` on, known on the host too."""
-    made = torch.arange(first, first + number, device=device)
-    return made if made.is_cpu else known_on_host(made, torch.arange(first, first + number, device="cpu"))
+    operands = Operands(match_precision(proxies, embeddings), names, References(blocks), True, True)
+    return build_comparison(operands, context, communicator=None if share is None else share.communicator, rows=weights)
 
 
 def build_comparison(
-    vectors: Tensor, row_labels: Tensor | None, references: References, *, sphere: bool, normalise: bool
+    operands: Operands,
+    context: Context,
+    *,
+    communicator: Communicator | None = None,
+    shards: Partition | None = None,
+    rows: Tensor | None = None,
+    columns: Tensor | None = None,
 ) -> Comparison:
-    """A dense comparison, or one in tiles where a dense one would be large (see ``tiling``).
+    """The comparison of these operands: dense, in tiles where a dense one would be large, or as the context says.
 
     Args:
-        vectors: rows (r, D) as given.
-        row_labels: their labels; None with a relation.
-        references: blocks as given.
-        sphere: squared norms are 1: distances follow from similarities alone.
-        normalise: put everything on the unit sphere.
+        operands: what is compared.
+        context: in which it is.
+        communicator: the ranks over which the rows are spread.
+        shards: how the columns are sharded over ranks.
+        rows: (r,) weights of the rows.
+        columns: (M,) weights of the columns.
     """
-    depth = max([1, *(block.vectors.shape[1] for block in references.blocks if block.vectors.ndim == 3)])
-    tiling = choose_tiling(len(vectors), len(references), depth, vectors.device)
-    if tiling is not None and len(vectors) and len(references):
-        return compare_in_tiles(vectors, row_labels, references, sphere=sphere, normalise=normalise, tiling=tiling)
-    wide = unit if normalise else widen
-    rows = wide(vectors)
-    blocks = references.each(lambda each: rows if each is vectors else wide(each))
-    context = current_context()
-    roomy = vectors.is_cpu or context.tiling != "auto"  # the host chose by size already; who asks for dense gets it
-    in_tiles = None if roomy else replace_by_tiles
-    return Comparison(rows, row_labels, blocks, sphere, context=context, in_tiles=in_tiles)
+    vectors, labels, references, sphere, _ = operands
+    size, depth = 0, 1
+    for block in references.blocks:
+        size, depth = size + block.vectors.shape[0], max(depth, block.vectors.shape[1:-1].numel())
+    automatic = context.tiling == "auto"
+    if context.backend is not None:
+        backend = make_backend(context.backend, operands)
+    elif automatic and vectors.is_cpu and len(vectors) * size * depth <= DIRECT:
+        backend = make_dense(operands, make_tiled)
+    else:
+        tiling = choose_tiling(len(vectors), size, depth, vectors.device)
+        in_tiles = tiling is not None and size and len(vectors)
+        backend = make_tiled(operands, tiling) if in_tiles else make_dense(operands, make_tiled if automatic else None)
+    return Comparison(vectors, labels, references, sphere, backend, shards, communicator, rows, columns, context)
+
+
+def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:
+    """Class numbers (C,) of proxies, which may be one rank's share of all; known on the host too."""
+    first = 0 if share is None else share.first
+    made = torch.arange(first, first + len(proxies), device=proxies.device)
+    return made if made.is_cpu else known_on_host(made, torch.arange(first, first + len(made), device="cpu"))
 
 
 def check_lengths(vectors: Tensor) -> None:
@@ -185,6 +259,6 @@ def check_lengths(vectors: Tensor) -> None:
 
 
 def match_precision(proxies: Tensor, embeddings: Tensor) -> Tensor:
-    """Class vectors in the precision of the comparison; parameters themselves keep their type."""
-    wide = widen(embeddings[:0]).dtype
-    return proxies if widen(proxies[:0]).dtype == wide else proxies.to(wide)
+    """Proxies in the precision of the comparison; parameters themselves keep their type."""
+    wide = torch.promote_types(embeddings.dtype, torch.float32)
+    return proxies if torch.promote_types(proxies.dtype, torch.float32) == wide else proxies.to(wide)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
+from similis.objective.comparison.compare import Comparison
 from similis.objective.terms.reductions import total
 
 

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from similis.objective.comparison.compare import compare
+from similis.objective.references import References
 from similis.objective.terms.reductions import lse, present, softplus
-from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare
+from similis.objective.comparison.compare import Comparison, compare
+from similis.objective.references import References
 from similis.objective.terms.reductions import Term, count, lse, present, top, total
-from similis.objective.terms.references import References
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError

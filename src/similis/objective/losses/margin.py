@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare
+from similis.objective.batch import check_rows
+from similis.objective.comparison.compare import Comparison, compare
 from similis.objective.comparison.proxies import Size
-from similis.objective.terms.labels import check_rows
+from similis.objective.references import References
 from similis.objective.terms.reductions import Term, count, total
-from similis.objective.terms.references import References
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import Triplets, UserError

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare
+from similis.objective.comparison.compare import Comparison, compare
+from similis.objective.references import References
 from similis.objective.terms.distances import angle_cosine
 from similis.objective.terms.reductions import lse, softplus, top
-from similis.objective.terms.references import References
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import DeviceBudget, Pairs

@@ -7,12 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison, squares
-from similis.objective.comparison.compare import compare, count_up, has_whole_batch
+from similis.objective.batch import check_labels
+from similis.objective.comparison.compare import Comparison, class_numbers, compare
+from similis.objective.context import has_whole_batch
 from similis.objective.host_copies import on_host
-from similis.objective.terms.labels import check_labels
+from similis.objective.references import Block, References
+from similis.objective.terms.distances import squares
 from similis.objective.terms.reductions import count, lse, present, softplus, top, total
-from similis.objective.terms.references import Block, References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.values import UserError
 
@@ -133,7 +134,7 @@ def pair_rows(labels: Tensor) -> Tensor:
 
 def chosen_pairs(anchors: Tensor, partners: Tensor, l2: float, sphere: bool) -> Tensor:
     """The loss of N pairs, (N, D) each: N^2 products, where masks over the batch would take B^2."""
-    names = count_up(0, len(anchors), anchors.device)
+    names = class_numbers(anchors, None)
     p = compare(anchors, names, References((Block(partners, names),)), sphere=sphere)
     value = p.mean(p.every(lambda t: lse(t.s)) - p.at(names).s)  # log(1 + sum over k of e^(s_ik - s_ii))
     return value + l2 * (squares(p.rows).mean() + squares(p.columns()[0]).mean()) / 2 if l2 else value

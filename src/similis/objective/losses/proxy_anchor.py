@@ -6,8 +6,8 @@ from torch import Tensor
 
 from similis.objective.comparison.compare import compare_classes_to
 from similis.objective.comparison.proxies import one_per_class
+from similis.objective.references import References
 from similis.objective.terms.reductions import lse, present, softplus
-from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 
 

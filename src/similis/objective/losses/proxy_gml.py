@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare_classes, compare_to_classes, count_classes, own_classes
+from similis.objective.class_shards import count_classes, own_classes
+from similis.objective.comparison.classes import compare_classes
+from similis.objective.comparison.compare import Comparison, compare_to_classes
 from similis.objective.comparison.proxies import Size, check_stacked, initial_proxies
 from similis.objective.terms.reductions import Term, Top, lse, softplus, top
 from similis.objective.terms.tile import Tile

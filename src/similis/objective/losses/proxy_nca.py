@@ -6,7 +6,8 @@ import math
 
 from torch import Tensor
 
-from similis.objective.comparison.compare import compare_to_classes, count_classes
+from similis.objective.class_shards import count_classes
+from similis.objective.comparison.compare import compare_to_classes
 from similis.objective.comparison.proxies import Size, initial_proxies
 from similis.objective.terms.distances import angle_cosine
 from similis.objective.terms.reductions import Term, lse

@@ -6,13 +6,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare_classes, compare_classes_to
+from similis.objective.comparison.classes import compare_classes
+from similis.objective.comparison.compare import Comparison, compare_classes_to
 from similis.objective.comparison.proxies import one_per_class
-from similis.objective.terms.gradients import full_precision
+from similis.objective.references import References
 from similis.objective.terms.reductions import lse, present, softplus
-from similis.objective.terms.references import References
 from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.sphere import full_precision
 from similis.values import DeviceBudget, UserError
 
 Form = Literal["samples", "proxies", "hybrid"]

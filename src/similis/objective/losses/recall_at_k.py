@@ -7,7 +7,7 @@ from torch import Tensor
 
 from similis.objective.comparison.compare import compare
 from similis.objective.comparison.soft_ranks import soft_ranks
-from similis.objective.terms.references import References
+from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import DeviceBudget, UserError
 

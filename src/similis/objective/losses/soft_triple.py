@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare_to_classes
+from similis.objective.comparison.compare import Comparison, compare_to_classes
 from similis.objective.comparison.proxies import Size, check_stacked, initial_proxies
 from similis.objective.terms.distances import Similarities
 from similis.objective.terms.reductions import lse, softplus

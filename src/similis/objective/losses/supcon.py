@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from similis.objective.comparison.compare import compare
+from similis.objective.references import References
 from similis.objective.terms.reductions import Term, lse, safe_lse, total
-from similis.objective.terms.references import References
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 

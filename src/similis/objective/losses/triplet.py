@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.backends.base import Comparison
-from similis.objective.backends.tiled.triplets import Excess, hinge_over_triplets, over_triplets
-from similis.objective.comparison.compare import compare
+from similis.objective.backends.protocol import Hinges
+from similis.objective.comparison.compare import Comparison, compare
+from similis.objective.references import References
 from similis.objective.terms.distances import Geometry, Similarities, angle_cosine
-from similis.objective.terms.reductions import softplus
-from similis.objective.terms.references import References
+from similis.objective.terms.reductions import Term, count, softplus, total
+from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.values import DeviceBudget, Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
+Excess = Callable[[Similarities, Similarities, Tensor | None], Tensor]
 MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
 
 
@@ -114,9 +116,32 @@ def triplet(
 
     if tuples is not None:
         return over_tuples(p, tuples, excess, reduction, bool(direction))
-    if not smooth and not direction:
-        return reduce_triplets(p, *hinge_over_triplets(p, geometry, alpha), reduction)
-    return reduce_triplets(p, *over_triplets(p, excess, directed=bool(direction)), reduction)
+    found = None if smooth or direction else p.hinges(geometry, alpha)
+    hinges = over_triplets(p, excess, directed=bool(direction)) if found is None else found
+    return reduce_triplets(p, *hinges, reduction)
+
+
+def over_triplets(p: Comparison, excess: Excess, *, directed: bool) -> Hinges:
+    """Any function of a triplet, summed over all triplets of each anchor: time and memory r M n.
+
+    Args:
+        p: anchors and references.
+        excess: (anchor with positive, anchor with negative, product of both if ``directed``) -> values.
+        directed: whether the function needs the product of positive and negative.
+    """
+    index, real = p.positives()
+    near = p.at(index)
+    norms = () if near.norms is None else (near.norms,)
+
+    def every_triplet(t: Tile, s: Tensor, ok: Tensor, *more: Tensor) -> tuple[Term, ...]:
+        own = Similarities(s, more[0] if norms else None)
+        far = Similarities(t.s[..., None], None if t.norms is None else t.norms[..., None])
+        value = excess(own, far, more[-1] if directed else None)
+        ok = ok.expand_as(value)
+        return total(value, ok), count(ok), count(ok & (value > 0))
+
+    found = p.neg(every_triplet, rows=(near.s, real, *norms), dots=(p.take(index),) if directed else ())
+    return Hinges(*(x.sum(1) for x in found))
 
 
 def over_tuples(p: Comparison, tuples: Triplets, excess: Excess, reduction: Reduction, directed: bool) -> Tensor:

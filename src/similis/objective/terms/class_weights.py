@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.terms.reductions import Term
-from similis.objective.terms.tile import Ask, Tile, as_terms
+from similis.objective.terms.reductions import Term, as_terms
+from similis.objective.terms.tile import Ask, Tile
 from similis.values import UserError
 
 

@@ -1,8 +1,7 @@
 """Similarities and distances: the only file that knows their signs and their rounding.
 
-A similarity grows with likeness, a distance with difference. On the unit sphere
-``d2 = 2 - 2 s`` and ``d = sqrt(2 - 2 s)``; a margin of 0.5 is D = 1 as a cosine and
-S = 0.875 as a distance, which is why no margin travels without its geometry.
+On the unit sphere ``d2 = 2 - 2 s`` and ``d = sqrt(2 - 2 s)``. A cosine of 0.5 is a distance of 1; a distance
+of 0.5 is a cosine of 0.875. So every margin names its geometry.
 """
 
 from __future__ import annotations
@@ -61,6 +60,11 @@ def products(rows: Tensor, columns: Tensor) -> Tensor:
     return rows @ columns.T
 
 
+def squares(vectors: Tensor) -> Tensor:
+    """Squared norms."""
+    return vectors.square().sum(-1)
+
+
 @dataclass
 class Similarities:
     """Similarities with what is needed to read them as distances.
@@ -85,7 +89,7 @@ class Similarities:
     @property
     def d(self) -> Tensor:
         """Euclidean distance, with gradient 0 at 0."""
-        # the root of the stand-in has a finite slope, and every number of the type that is no rounding lies above it
+        # the root of the stand-in has a finite gradient, and every number of the type that is no rounding lies above it
         nothing = 4 * torch.finfo(self.s.dtype).tiny
         return functional.threshold(self._squared(nothing).sqrt(), 1.01 * math.sqrt(nothing), 0.0)
 
@@ -109,7 +113,7 @@ class Similarities:
 
 
 def clamp_cosine(cosine: Tensor) -> Tensor:
-    """Cosines kept 1e-7 away from -1 and 1, where arccos has no finite slope."""
+    """Cosines kept 1e-7 away from -1 and 1, where arccos has no finite gradient."""
     return cosine.clamp(-1 + 1e-7, 1 - 1e-7)
 
 

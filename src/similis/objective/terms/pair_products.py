@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.terms.distances import products
+from similis.objective.terms.distances import Similarities, products, squares
 from similis.objective.terms.gradients import with_signature
 
 CHUNK, DEVICE_CHUNK = 2**20, 2**26  # numbers gathered at a time
@@ -42,6 +42,19 @@ def row_of_each(index: Tensor, anchors: Tensor | None) -> Tensor:
     """The row number of each column number in ``index``, (r, ...) or, with ``anchors``, (T,)."""
     row = torch.arange(len(index), device=index.device) if anchors is None else anchors
     return row.view(-1, *[1] * (index.ndim - 1)).expand_as(index)
+
+
+def similarities_at(
+    rows: Tensor, columns: Tensor, index: Tensor, sphere: bool, anchors: Tensor | None = None
+) -> Similarities:
+    """Similarities of rows (r, D) with their columns ``index``, or of row ``anchors[t]`` with column ``index[t]``."""
+    row, norms = row_of_each(index, anchors), None
+    if not sphere and torch.compiler.is_compiling() and anchors is None:
+        # a plain index adds its gradients by atomics, on which Inductor fails with two threads or more
+        norms = squares(rows)[:, None] + squares(columns).expand(len(index), -1).take_along_dim(index, 1)
+    elif not sphere:
+        norms = squares(rows)[row] + squares(columns)[index]
+    return Similarities(pair_products(rows, columns, row.flatten(), index.flatten()).view_as(index), norms)
 
 
 def split_pairs(vectors: Tensor, *each: Tensor) -> list[tuple[Tensor, ...]]:

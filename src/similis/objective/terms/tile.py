@@ -10,10 +10,10 @@ from torch import Tensor
 
 from similis.objective.terms.distances import Similarities
 from similis.objective.terms.reductions import Term
-from similis.objective.terms.references import Set
 from similis.objective.terms.tile_distance import TileDistance
 from similis.values import UserError
 
+Set = Literal["pos", "neg", "others", "every"]
 TileFunction = Callable[..., Term | tuple[Term, ...]]
 
 
@@ -61,8 +61,8 @@ class Tile(Similarities):
             found: Tensor = TileDistance.apply(self.s, rows, columns, which == "d")  # type: ignore[no-untyped-call]
             return found
         if which not in self.kept:
-            likeness = Similarities(self.s, self.squares)
-            self.kept[which] = likeness.d if which == "d" else likeness.d2
+            plain = Similarities(self.s, self.squares)
+            self.kept[which] = plain.d if which == "d" else plain.d2
         return self.kept[which]
 
     @property
@@ -102,13 +102,3 @@ def transpose_term(term: Term) -> Term:
     """The term of a tile as that of its mirror image."""
     where = None if term.where is None else term.where.transpose(0, 1)
     return term._replace(values=term.values.transpose(0, 1), where=where)
-
-
-def as_terms(made: Term | tuple[Term, ...]) -> tuple[Term, ...]:
-    """What a loss's function returned, as a tuple."""
-    if isinstance(made, Term):
-        return (made,)
-    found = tuple(term for term in made if isinstance(term, Term)) if isinstance(made, tuple) else ()
-    if found and len(found) == len(made):
-        return found
-    raise UserError(f"a function of a tile returned {type(made).__name__}; return lse, total, top or count of it")

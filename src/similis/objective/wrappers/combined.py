@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.objective.batch import find_class_rows, sort_class_ids
 from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
-from similis.objective.terms.labels import find_class_rows, sort_class_ids
 from similis.objective.wrappers.memory import WithMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import RegulariserEntry, regularisers, unknown

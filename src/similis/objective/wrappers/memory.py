@@ -11,7 +11,7 @@ from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
 from similis.objective.host_copies import fetch_to_host, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
-from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.references import Block, References, batch_references
 from similis.objective.wrappers.nested import Nested
 from similis.values import UserError
 

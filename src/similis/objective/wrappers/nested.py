@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
-from similis.objective.terms.references import References
+from similis.objective.references import References
 from similis.values import UserError
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.objective.batch import check_rows
 from similis.objective.context import Partition, current_context, draw_number, use_context
 from similis.objective.host_copies import fetch_to_host, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.mining import make_generator
-from similis.objective.terms.labels import check_rows
 from similis.registry import losses
 from similis.values import UserError
 

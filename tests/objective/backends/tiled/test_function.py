@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from similis.objective.backends.tiled.comparison import take_rows
+from similis.objective.backends.tiled.backend import take_rows
 from similis.objective.backends.tiled.function import restore_tensors, strip_tensors
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
 

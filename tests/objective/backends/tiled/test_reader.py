@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.rounds import peak_memory
 from similis.objective.backends.tiled import reader as module
-from similis.objective.backends.tiled.comparison import take_rows
+from similis.objective.backends.tiled.backend import take_rows
 from similis.objective.backends.tiled.reader import read_in_tiles
 from similis.objective.loss import loss
 from similis.sphere import unit

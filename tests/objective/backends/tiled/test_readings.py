@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.backends.tiled import reader as module
-from similis.objective.backends.tiled.comparison import take_rows
+from similis.objective.backends.tiled.backend import take_rows
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import read_in_tiles
 from similis.objective.backends.tiled.readings import ValuesOfVectors

@@ -3,14 +3,19 @@
 import pytest
 import torch
 
-from similis.objective.backends.tiled.comparison import compare_in_tiles
+from similis.objective.backends.protocol import Operands
+from similis.objective.backends.tiled.backend import make_tiled
 from similis.objective.backends.tiled.schedule import TileRange
 from similis.objective.comparison.compare import compare_classes_to
 from similis.objective.context import Tiling, tiles
+from similis.objective.references import Block, References, batch_references
 from similis.objective.terms.reductions import total
-from similis.objective.terms.references import Block, References, batch_references
 from similis.objective.terms.tile import Ask
 from tests.batches import random_batch
+
+
+def in_tiles(rows, labels, references, tiling):
+    return make_tiled(Operands(rows, labels, references, True, True), tiling)
 
 
 def batch_plan(which, tiling, seed=0, memory=False, relation=None, dots=()):
@@ -20,10 +25,9 @@ def batch_plan(which, tiling, seed=0, memory=False, relation=None, dots=()):
     ids = torch.arange(11)
     rows = Block(old, old_labels, own=ids, ids=ids.flip(0)) if memory else None
     references = batch_references(x, labels if relation is None else relation, rows)
-    p = compare_in_tiles(
-        x, None if relation is not None else labels, references, sphere=True, normalise=True, tiling=tiling
-    )
-    return p.plan(Ask(which, lambda t: total(t.s), dots=dots), 1 if memory else 0), p
+    operands = Operands(x, None if relation is not None else labels, references, True, True)
+    p = make_tiled(operands, tiling)
+    return p.plan(Ask(which, lambda t: total(t.s), dots=dots), 1 if memory else 0), operands
 
 
 def met(plan):
@@ -71,7 +75,7 @@ def test_tiles_are_no_larger_than_asked():
 def test_labels_in_order_save_masks_and_products():
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(64) // 4
-    p = compare_in_tiles(x, labels, batch_references(x, labels), sphere=True, normalise=True, tiling=Tiling(8, 8))
+    p = in_tiles(x, labels, batch_references(x, labels), Tiling(8, 8))
     positives = list(p.plan(Ask("pos", lambda t: total(t.s)), 0).spans())
     assert sum((s.last - s.first) * (s.right - s.left) for s in positives) == 8 * 8 * 8
     negatives = list(p.plan(Ask("neg", lambda t: total(t.s)), 0).spans())
@@ -83,14 +87,14 @@ def test_labels_in_order_save_masks_and_products():
 def test_a_class_larger_than_a_tile_is_masked_off_the_diagonal_too():
     labels = torch.zeros(9, dtype=torch.int64)
     x = torch.randn(9, 3)
-    p = compare_in_tiles(x, labels, batch_references(x, labels), sphere=True, normalise=True, tiling=Tiling(4, 4))
+    p = in_tiles(x, labels, batch_references(x, labels), Tiling(4, 4))
     assert met(p.plan(Ask("neg", lambda t: total(t.s)), 0)).sum() == 0
 
 
 def test_classes_without_a_sample_are_skipped():
     with tiles(2, 3):
         p = compare_classes_to(torch.randn(100, 5), torch.randn(4, 5), torch.tensor([7, 7, 60, 99]))
-    spans = list(p.plan(Ask("pos", lambda t: total(t.s)), 0).spans())
+    spans = list(p.backend.plan(Ask("pos", lambda t: total(t.s)), 0).spans())
     assert [(s.first, s.left, s.right) for s in spans] == [(6, 0, 2), (60, 2, 3), (98, 3, 4)]
 
 
@@ -108,7 +112,7 @@ def test_labels_that_rise_by_one_are_not_held(tiling, which, first):
     x, labels = random_batch(0)
     block = Block(torch.randn(6, 5, dtype=torch.float64), torch.arange(first, first + 6))
     rows = labels + first + torch.where(labels == 3, 50, 0)  # one label is not among the columns
-    p = compare_in_tiles(x, rows, References((block,)), sphere=True, normalise=True, tiling=tiling)
+    p = in_tiles(x, rows, References((block,)), tiling)
     plan = p.plan(Ask(which, lambda t: total(t.s)), 0)
     assert (plan.block.labels, plan.counting) == (None, first)
     assert torch.equal(plan.labels(2, 5), block.labels[2:5])
@@ -120,7 +124,7 @@ def test_labels_that_rise_by_one_are_not_held(tiling, which, first):
 def test_other_labels_are_held(names):
     block = Block(torch.randn(4, 5, dtype=torch.float64), torch.tensor(names))
     x, labels = random_batch(0)
-    p = compare_in_tiles(x, labels, References((block,)), sphere=True, normalise=True, tiling=Tiling(3, 4))
+    p = in_tiles(x, labels, References((block,)), Tiling(3, 4))
     plan = p.plan(Ask("neg", lambda t: total(t.s)), 0)
     assert plan.counting is None
     assert torch.equal(met(plan), block.members("neg", labels).long())

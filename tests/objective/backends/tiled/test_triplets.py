@@ -1,15 +1,17 @@
 """The hinge over all triplets by sorted positives: brute force, ties, whole numbers, memory."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
+from torch.nn.functional import relu
 
 from similis.objective.backends.tiled import triplets as module
-from similis.objective.backends.tiled.triplets import hinge_over_triplets
 from similis.objective.comparison.compare import compare
 from similis.objective.context import dense, tiles
-from similis.objective.losses.triplet import triplet
+from similis.objective.losses.triplet import over_triplets, triplet
+from similis.objective.references import Block, batch_references
 from similis.objective.terms.distances import GEOMETRIES
-from similis.objective.terms.references import Block, batch_references
 from tests.batches import random_batch
 from tests.contracts.contracts import assert_same, results
 
@@ -28,6 +30,14 @@ def brute(p, geometry, margin):
     allowed = positive[:, :, None] & negative[:, None, :]
     hinge = torch.where(allowed, cube.relu(), 0.0)
     return hinge.sum((1, 2)), allowed.sum((1, 2)), (hinge > 0).sum((1, 2))
+
+
+def hinges_of(p, geometry, margin):
+    """By the back-end, or where it leaves them to reductions, by those."""
+    found = p.hinges(geometry, margin)
+    if found is not None:
+        return found
+    return over_triplets(p, lambda near, far, _: relu(near.far(geometry) - far.far(geometry) + margin), directed=False)
 
 
 def cases(x, labels, what):
@@ -49,13 +59,13 @@ def test_the_whole_cube_says_the_same(geometry, few, what, monkeypatch):
     monkeypatch.setattr(module, "FEW", few)
     for seed in range(3):
         for margin in (-0.3, 0.0, 0.1, 1.0, 50.0):
-            for context in (dense(), tiles(1, 1), tiles(3, 4)):
+            for context in (nullcontext(), dense(), tiles(1, 1), tiles(3, 4)):
                 x, labels = random_batch(seed, duplicates=seed == 0)
                 x.requires_grad_()
                 given, references = cases(x, labels, what)
                 with context:
                     p = compare(x, given, references, sphere=geometry != "euclid2")
-                    value, number, active = hinge_over_triplets(p, geometry, margin)
+                    value, number, active = hinges_of(p, geometry, margin)
                     want, all_of_them, above = brute(p, geometry, margin)
                 assert torch.allclose(value, want, atol=1e-10)
                 assert torch.equal(number, all_of_them)
@@ -72,7 +82,7 @@ def test_a_triplet_at_the_kink_has_value_and_slope_zero():
     x = torch.tensor([[0.0], [1.0], [3.0]], requires_grad=True)  # 1 - 9 + 8 and 1 - 4 + 3
     for margin, where in ((8.0, 0), (3.0, 1)):
         p = compare(x, torch.tensor([0, 0, 1]), sphere=False)
-        value, _, active = hinge_over_triplets(p, "euclid2", margin)
+        value, _, active = p.hinges("euclid2", margin)
         assert value[where] == 0
         assert active[where] == 0
         (gradient,) = torch.autograd.grad(value[where], x)
@@ -84,7 +94,7 @@ def test_the_gradient_is_made_of_whole_numbers():
     x, labels = random_batch(0)
     rows = torch.nn.functional.normalize(x).requires_grad_()
     with tiles(3, 4):
-        value, _, active = hinge_over_triplets(compare(rows, labels, sphere=True), "cosine", 0.2)
+        value, _, active = compare(rows, labels, sphere=True).hinges("cosine", 0.2)
     s = (rows @ rows.T).detach().requires_grad_()
     far = -s
     same = labels[:, None] == labels

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.tiled.reader import GradientBuffer, Link, TileReader, empty_token
-from similis.objective.terms.gradients import full_precision
+from similis.sphere import full_precision
 from similis.values import UserError
 
 Gradients = Sequence[Tensor | None]

@@ -17,7 +17,6 @@ from similis.objective.backends.tiled.function import Computed, Gradients, Outer
 from similis.objective.backends.tiled.reader import GradientBuffer, TileReader
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
 from similis.objective.terms.distances import products
-from similis.objective.terms.gradients import lowest_exponent
 from similis.objective.terms.reductions import (
     INF,
     Reduced,
@@ -27,9 +26,10 @@ from similis.objective.terms.reductions import (
     evaluate,
     fill_masked,
     find_largest,
+    lowest_exponent,
     merge,
     present,
-    restrict,
+    sum_exponentials,
 )
 from similis.objective.terms.tile import transpose_term
 
@@ -89,7 +89,7 @@ def evaluate_views(
 
 def reduce_nothing(term: Term) -> Reduced:
     """The reduction of an empty set, (1, ...), from a term that was seen on one cell."""
-    empty = evaluate(restrict(term, torch.zeros((1, 1), dtype=torch.bool, device=term.values.device)))
+    empty = evaluate(term, mask=torch.zeros((1, 1), dtype=torch.bool, device=term.values.device))
     return empty if isinstance(empty, Top) else empty.detach()
 
 
@@ -109,16 +109,7 @@ def merge_tile(whole: Reduced, span: TileRange, term: Term, plan: TileSchedule) 
     elif term.kind == "total":
         whole[part] += fill_masked(term, 0.0).sum(1)
     else:
-        torch.logaddexp(whole[part], tile_lse(fill_masked(term, -INF)), out=whole[part])
-
-
-def tile_lse(values: Tensor) -> Tensor:
-    """Log-sum-exp along axis 1, without a graph."""
-    peak = values.amax(1)
-    some = present(peak)
-    peak = torch.where(some, peak, 0.0)
-    mass = (values - peak.unsqueeze(1)).clamp_(min=lowest_exponent(values)).exp_().sum(1)
-    return torch.where(some, mass.log_().add_(peak), -INF)
+        torch.logaddexp(whole[part], sum_exponentials(fill_masked(term, -INF))[0], out=whole[part])
 
 
 class Weight(NamedTuple):

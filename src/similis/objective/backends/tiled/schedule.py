@@ -19,10 +19,10 @@ from torch import Tensor
 from similis.objective.backends.choice import positive_rows
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.context import Tiling
+from similis.objective.references import Block
 from similis.objective.terms.distances import products
-from similis.objective.terms.reductions import Term, restrict
-from similis.objective.terms.references import Block, Set
-from similis.objective.terms.tile import Tile, TileFunction, as_terms
+from similis.objective.terms.reductions import Term, as_terms, restrict
+from similis.objective.terms.tile import Set, Tile, TileFunction
 
 
 class TileRange(NamedTuple):

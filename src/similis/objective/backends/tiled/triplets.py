@@ -9,37 +9,23 @@ differentiated through the sort.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import relu
 
-from similis.objective.backends.base import Comparison
-from similis.objective.backends.tiled.comparison import as_tiled
-from similis.objective.backends.tiled.function import Buffers, Computed, Gradients, Outer, run_tiled
+from similis.objective.backends.protocol import Hinges
+from similis.objective.backends.tiled.function import Buffers, Computed, Gradients, Outer
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
 from similis.objective.terms.distances import Geometry, Similarities, products
-from similis.objective.terms.gradients import full_precision
-from similis.objective.terms.reductions import INF, Term, count, total
-from similis.objective.terms.tile import Ask, Tile
+from similis.objective.terms.reductions import INF
 from similis.objective.terms.tile_distance import TileDistance
-
-Excess = Callable[[Similarities, Similarities, Tensor | None], Tensor]
 
 FEW = 12  # positives that are compared one by one; a search in a sorted list costs as much
 STRIP, DEVICE_STRIP = 2**20, 2**25  # distances held at a time: rows of a strip times all columns
-
-
-class Hinges(NamedTuple):
-    """Of each anchor: sum of the hinge over its triplets, their number, and how many are above 0."""
-
-    value: Tensor
-    number: Tensor
-    active: Tensor
 
 
 class Part(NamedTuple):
@@ -51,56 +37,6 @@ class Part(NamedTuple):
     positive: Tensor  # (r, band)
     negative: Tensor  # (r, band)
     most: int | None  # positives of a row at most, as labels on the host tell; None where the mask can be asked
-
-
-def over_triplets(p: Comparison, excess: Excess, *, directed: bool) -> Hinges:
-    """Any function of a triplet, summed over all triplets of each anchor: time and memory r M n.
-
-    Args:
-        p: anchors and references.
-        excess: (anchor with positive, anchor with negative, product of both if ``directed``) -> values.
-        directed: whether the function needs the product of positive and negative.
-    """
-    index, real = p.positives()
-    near = p.at(index)
-    norms = () if near.norms is None else (near.norms,)
-
-    def every_triplet(t: Tile, s: Tensor, ok: Tensor, *more: Tensor) -> tuple[Term, ...]:
-        own = Similarities(s, more[0] if norms else None)
-        far = Similarities(t.s[..., None], None if t.norms is None else t.norms[..., None])
-        value = excess(own, far, more[-1] if directed else None)
-        ok = ok.expand_as(value)
-        return total(value, ok), count(ok), count(ok & (value > 0))
-
-    found = p.neg(every_triplet, rows=(near.s, real, *norms), dots=(p.take(index),) if directed else ())
-    return Hinges(*(x.sum(1) for x in found))
-
-
-def hinge_over_triplets(p: Comparison, geometry: Geometry, margin: float) -> Hinges:
-    """Hinge ``[f_ap - f_an + margin]_+`` summed over all triplets of each anchor.
-
-    Args:
-        p: anchors and references, of any number of blocks.
-        geometry: what f is: ``cosine`` (-S), ``euclid2`` or ``euclid``.
-        margin: in that geometry.
-
-    Shapes: r rows -> three times (r,), the last two whole numbers. Time r M log n for M columns and
-    n positives of a row beside the products, memory of a strip of rows times M.
-    """
-    if p.context.tiling is None:
-        return over_triplets(
-            p, lambda near, far, _: relu(near.far(geometry) - far.far(geometry) + margin), directed=False
-        )
-    q = as_tiled(p)
-    plans = [q.plan(Ask("neg", no_terms), number) for number in range(len(q.references.blocks))]
-    with full_precision(p.vectors):
-        found = run_tiled(TripletHinges(plans, geometry, margin))
-    return Hinges(*(q.restore_order(x) for x in found))
-
-
-def no_terms(*_: Tensor) -> tuple[Term, ...]:
-    """No reduction: the plan is asked for its tiles only."""
-    return ()
 
 
 @dataclass(frozen=True)

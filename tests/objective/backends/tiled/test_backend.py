@@ -1,12 +1,13 @@
-"""The tiled comparison: the same questions as a dense one, the same answers."""
+"""The back-end in tiles: the answers of the dense one."""
 
 import torch
 
-from similis.objective.backends.tiled.comparison import TiledComparison, as_tiled
+from similis.objective.backends.tiled.backend import Tiled
 from similis.objective.comparison.compare import compare, compare_to_classes
 from similis.objective.context import dense, tiles
+from similis.objective.references import Block, batch_references
 from similis.objective.terms.reductions import lse, total
-from similis.objective.terms.references import Block, batch_references
+from similis.objective.terms.tile import Ask
 from tests.batches import random_batch
 
 
@@ -72,20 +73,20 @@ def test_a_batch_against_itself_is_one_store():
     with tiles(3, 4):
         p = compare(x, labels, sphere=True)
         q = compare(x, (labels[:, None] == labels).long(), sphere=True)
-    assert p.row_side is p.column_sides[0]
-    assert q.row_side is q.column_sides[0]
-    assert p.row_side.labels.tolist() == sorted(labels.tolist())
+    assert p.backend.row is p.backend.sides[0]
+    assert q.backend.row is q.backend.sides[0]
+    assert p.backend.row.labels.tolist() == sorted(labels.tolist())
 
 
 def test_a_dense_comparison_in_tiles():
+    """Where a device has no room for a matrix, the same vectors are read in tiles."""
     x, labels = random_batch(0)
     x.requires_grad_()
-    with dense():
-        p = compare(x, labels, sphere=True)
-    q = as_tiled(p)
-    assert isinstance(q, TiledComparison)
-    assert as_tiled(q) is q
-    a, b = (c.neg(lambda t: total(t.s.square())).sum() for c in (p, q))
+    p = compare(x, labels, sphere=True)
+    q = p.backend._tiled()
+    assert isinstance(q, Tiled)
+    assert p.backend._tiled() is q
+    a, b = (c.reduce(Ask("neg", lambda t: total(t.s.square())), 0, 0)[1][0].sum() for c in (p.backend, q))
     assert torch.allclose(a, b, atol=1e-12)
     assert torch.allclose(*(torch.autograd.grad(v, x, retain_graph=True)[0] for v in (a, b)), atol=1e-12)
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import similis.objective.losses  # noqa: F401 - fills the registry
+from similis.objective.batch import check_labels
 from similis.objective.loss import loss
-from similis.objective.terms.labels import check_labels
 from similis.objective.wrappers.combined import regulariser
 from similis.registry import losses
 from similis.values import UserError

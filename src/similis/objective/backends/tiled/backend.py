@@ -1,29 +1,30 @@
-"""A comparison that is computed in tiles: the same questions, the same answers, no matrix kept."""
+"""The back-end in tiles: the same answers as the dense one, no matrix kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from similis.objective.backends.base import Comparison, squares
 from similis.objective.backends.choice import DEVICE_TILE
-from similis.objective.backends.listed import reduce_listed, takes_list
+from similis.objective.backends.listed import list_positives, reduce_listed
+from similis.objective.backends.protocol import Hinges, Operands, register_backend
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
 from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors
 from similis.objective.backends.tiled.reduction import Reduction, reduce_nothing
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
-from similis.objective.context import Tiling, current_context
+from similis.objective.backends.tiled.triplets import TripletHinges
+from similis.objective.context import Tiling
 from similis.objective.host_copies import on_host
-from similis.objective.terms.distances import products
-from similis.objective.terms.pair_products import ENTRIES
-from similis.objective.terms.reductions import Reduced, Term, Top
-from similis.objective.terms.references import Block, References
-from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile, as_terms
-from similis.sphere import widen
+from similis.objective.references import Block
+from similis.objective.terms.distances import Geometry, products, squares
+from similis.objective.terms.pair_products import ENTRIES, similarities_at
+from similis.objective.terms.reductions import Reduced, Term, Top, as_terms
+from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile
+from similis.sphere import full_precision, widen
 from similis.values import UserError
 
 DEFAULT = Tiling(256, 1024)
@@ -44,46 +45,46 @@ class Side:
         return self.reader.order
 
 
-@dataclass(frozen=True)
-class TiledComparison(Comparison):
+@dataclass(frozen=True, eq=False)
+class Tiled:
     """Rows and references that are read tile by tile."""
 
-    row_side: Side | None = None
-    column_sides: tuple[Side, ...] = ()
-    tiling: Tiling = DEFAULT
+    operands: Operands
+    row: Side
+    sides: tuple[Side, ...]
+    tiling: Tiling
+    in_band: dict[int, bool] = field(default_factory=dict, repr=False)  # of each block, see is_in_band
 
-    @property
-    def _row(self) -> Side:
-        assert self.row_side is not None
-        return self.row_side
-
-    @property
     def rows(self) -> Tensor:
         """Row vectors (r, D), read with gradient."""
-        return take_rows(self._row.reader)
+        return take_rows(self.row.reader)
 
-    def columns(self) -> list[Tensor]:
-        """The vectors of each block, read with gradient."""
-        return [take_rows(side.reader) for side in self.column_sides]
+    def columns(self, number: int) -> Tensor:
+        """The vectors of a block, read with gradient."""
+        return take_rows(self.sides[number].reader)
 
-    def _taken(self, number: int, index: Tensor) -> Tensor:
-        return take_rows(self.column_sides[number].reader, index)
+    def take(self, number: int, index: Tensor) -> Tensor:
+        """Vectors of a block at row numbers."""
+        return take_rows(self.sides[number].reader, index)
 
-    def _owned(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
-        reader = self.column_sides[number].reader
+    def own(self, number: int, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        """A value of every vector of a block for itself."""
+        reader = self.sides[number].reader
         (found,) = run_tiled(ValuesOfVectors(reader, fn))
         return found if reader.places is None else found.index_select(0, reader.places)
 
     def plan(self, ask: Ask, number: int, first: int = 0) -> TileSchedule:
         """How a reduction over one block, whose first column has that number, goes through its tiles."""
-        block, side = self.references.blocks[number], self.column_sides[number]
+        block, side = self.operands.references.blocks[number], self.sides[number]
         counting = side.counting if block.own is None and block.relation is None else None
+        if ask.which == "neg" and number not in self.in_band:
+            self.in_band[number] = is_in_band(block, self.operands.row_labels)
         return TileSchedule(
             which=ask.which,
             fn=ask.fn,
             counts=(len(ask.rows), len(ask.rows) + len(ask.cols)),
             further=bool(ask.dots),
-            rows=self._row.reader,
+            rows=self.row.reader,
             columns=side.reader,
             block=replace(
                 block,
@@ -91,30 +92,33 @@ class TiledComparison(Comparison):
                 labels=side.labels if counting is None else None,
                 ids=permute_optional(block.ids, side.order),
             ),
-            row_labels=self._row.labels,
-            row_names=self._row.names,
+            row_labels=self.row.labels,
+            row_names=self.row.names,
             column_names=side.names if counting is None else None,
-            only_band=ask.which != "neg" or self._once(number, "only band", lambda: is_in_band(block, self.row_labels)),
-            own=permute_optional(block.own, self._row.order),
+            only_band=ask.which != "neg" or self.in_band[number],
+            own=permute_optional(block.own, self.row.order),
             offset=first,
             tiling=self.tiling,
-            sphere=self.on_sphere,
+            sphere=self.operands.on_sphere,
             counting=counting,
         )
 
     def restore_order(self, value: Tensor) -> Tensor:
         """Values of rows in the order of reading, back in the order of the rows."""
-        places = self._row.reader.places
+        places = self.row.reader.places
         return value if places is None else value.index_select(0, places)
 
-    def _reduced(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
-        found = self._listed(ask, number, first)
-        if found is not None:
-            return found
-        plan, row_order = self.plan(ask, number, first), self._row.order
-        side = self.column_sides[number]
-        values = [*(permute(v, row_order) for v in ask.rows), *(permute(v, side.order) for v in ask.cols)]
-        values += [permute(widen(v), row_order) for v in ask.dots]
+    def reduce(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]]:
+        """The kinds and values of what is asked, over one block whose first column has that number."""
+        block, labels = self.operands.references.blocks[number], self.operands.row_labels
+        if not block.vectors.is_cpu and block.vectors.ndim == 2:  # tiles of the host fit into a cache
+            listed = list_positives(ask, block, labels, 1 / ENTRIES)
+            if listed is not None:
+                near = similarities_at(self.rows(), self.columns(number), listed[0], self.operands.on_sphere)
+                return reduce_listed(ask, near, block, listed, (labels, first))
+        plan, side = self.plan(ask, number, first), self.sides[number]
+        values = [*(permute(v, self.row.order) for v in ask.rows), *(permute(v, side.order) for v in ask.cols)]
+        values += [permute(widen(v), self.row.order) for v in ask.dots]
         probed, read = probe(plan, values)
         kinds: list[str] = [term.kind for term in probed]
         stack = side.reader.raw.shape[1:-1].numel()  # K vectors of a class are part of the tiling already
@@ -129,15 +133,12 @@ class TiledComparison(Comparison):
             reduced.append(Top(part, self.restore_order(flat.pop(0))) if kind == "top" else part)
         return kinds, reduced
 
-    def _listed(self, ask: Ask, number: int, first: int) -> tuple[list[str], list[Reduced]] | None:
-        """The answer from a list of positives, where a device has few positives among many columns; else None."""
-        block = self.references.blocks[number]
-        if not takes_list(ask, block, len(self.vectors)) or block.vectors.ndim > 2 or self.column_shards is not None:
-            return None
-        index, real = block.positives(self.row_labels)
-        if index.shape[1] * ENTRIES > len(block):
-            return None
-        return reduce_listed(ask, self.at(index + first), block, (index, real), (self.row_labels, first))
+    def hinges(self, geometry: Geometry, margin: float) -> Hinges:
+        """The hinge over all triplets by sorted positives."""
+        plans = [self.plan(Ask("neg", no_terms), number) for number in range(len(self.sides))]
+        with full_precision(self.operands.vectors):
+            found = run_tiled(TripletHinges(plans, geometry, margin))
+        return Hinges(*(self.restore_order(x) for x in found))
 
 
 def probe(plan: TileSchedule, values: list[Tensor]) -> tuple[list[Term], set[str]]:
@@ -159,49 +160,26 @@ def probe(plan: TileSchedule, values: list[Tensor]) -> tuple[list[Term], set[str
     return list(terms), watched.read
 
 
-def compare_in_tiles(
-    vectors: Tensor, row_labels: Tensor | None, references: References, *, sphere: bool, normalise: bool, tiling: Tiling
-) -> TiledComparison:
-    """The tiled comparison of rows with references; vectors that are both share one reader."""
-    row = make_side(vectors, row_labels, normalise)
+def no_terms(*_: Tensor) -> tuple[Term, ...]:
+    """No reduction: the plan is asked for its tiles only."""
+    return ()
+
+
+def make_tiled(operands: Operands, tiling: Tiling | None = None) -> Tiled:
+    """The back-end of a comparison in tiles; vectors that are rows and columns share one reader."""
+    vectors, labels, references, _, normalise = operands
+    row = make_side(vectors, labels, normalise)
 
     def side(block: Block) -> Side:
-        if block.vectors is vectors and same_labels(block.labels, row_labels):
+        if block.vectors is vectors and same_labels(block.labels, labels):
             return row
         return make_side(block.vectors, block.labels, normalise)
 
-    columns = tuple(side(block) for block in references)
-    return TiledComparison(
-        vectors,
-        row_labels,
-        references,
-        sphere,
-        context=current_context(),
-        row_side=row,
-        column_sides=columns,
-        tiling=tiling,
-    )
+    default = DEFAULT if vectors.is_cpu else DEVICE_TILE
+    return Tiled(operands, row, tuple(side(block) for block in references), default if tiling is None else tiling)
 
 
-def as_tiled(p: Comparison) -> TiledComparison:
-    """The comparison in tiles, whichever back-end it has."""
-    if isinstance(p, TiledComparison):
-        return p
-    tiling = DEFAULT if p.vectors.is_cpu else DEVICE_TILE
-    return compare_in_tiles(p.vectors, p.row_labels, p.references, sphere=p.on_sphere, normalise=False, tiling=tiling)
-
-
-def replace_by_tiles(p: Comparison) -> TiledComparison:
-    """A dense comparison in tiles, with all that belongs to it."""
-    q = as_tiled(p)
-    return replace(
-        q,
-        communicator=p.communicator,
-        column_shards=p.column_shards,
-        row_weights=p.row_weights,
-        column_weights=p.column_weights,
-        context=p.context,
-    )
+register_backend("tiled", make_tiled)
 
 
 def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:

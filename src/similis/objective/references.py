@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from similis.objective.batch import check_relation
 from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import on_host
-from similis.objective.terms.labels import check_relation
+from similis.objective.terms.tile import Set
 from similis.values import UserError
-
-Set = Literal["pos", "neg", "others", "every"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Block:
             return None
         if which == "neg" and self.mirrored and self.relation is None:
             return ~self.same(row_labels)  # in the live batch a row's own column has its own label
-        strangers = self.strangers()
+        strangers = None if self.own is None else self.strangers()
         if which == "others":
             return strangers
         same = self.same(row_labels)
@@ -110,7 +108,7 @@ class References:
     """Blocks of columns in order; column numbers run through all of them.
 
     Build them with :func:`batch_references`; losses build them themselves when none are given.
-    ``joint`` tells how the live batch is divided over processes; None if it is all in this one.
+    ``joint`` tells how the live batch is spread over ranks; None if it is all on this one.
     """
 
     blocks: tuple[Block, ...]
@@ -142,11 +140,12 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
     Inside ``distributed`` the live batch is that of all ranks, in their order.
 
     Args:
-        embeddings: (B, D), with gradient; the anchors of this process.
+        embeddings: (B, D), with gradient; the anchors of this rank.
         labels: (B,) class ids, or a relation (B, B) (distributed: rows of these anchors, columns of all).
         memory: detached rows of earlier batches, with the anchors' image ids in ``own``.
     """
-    joint = current_context().partition(len(embeddings))
+    context = current_context()
+    joint = None if context.communicator is None else context.partition(len(embeddings))
     relation = labels if labels.ndim == 2 else None
     if relation is not None:
         own, every = (0, len(embeddings)) if joint is None else (joint.first, joint.size)

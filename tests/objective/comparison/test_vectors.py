@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from similis.objective.backends.base import Comparison
-from similis.objective.comparison.compare import compare
+from similis.objective.backends.protocol import Operands
+from similis.objective.comparison.compare import build_comparison, compare
+from similis.objective.context import LOCAL
+from similis.objective.references import Block, References
 from similis.objective.terms.reductions import count, lse, top, total
-from similis.objective.terms.references import Block, References
 from similis.values import UserError
 from tests.batches import random_batch
 
@@ -21,10 +22,10 @@ def cut_in_two(p, at=4):
     """The same comparison with its columns in two blocks."""
     (block,) = p.references
     parts = [
-        Block(block.vectors[s], block.labels[s], block.own, block.ids[s], mirrored=True)
+        Block(p.rows[s], block.labels[s], block.own, block.ids[s], mirrored=True)
         for s in (slice(0, at), slice(at, None))
     ]
-    return Comparison(p.rows, p.row_labels, References(tuple(parts)), p.on_sphere)
+    return build_comparison(Operands(p.rows, p.row_labels, References(tuple(parts)), p.on_sphere, False), LOCAL)
 
 
 @pytest.mark.parametrize("which", ["pos", "neg", "others", "every"])
@@ -104,10 +105,10 @@ def test_values_of_columns_and_a_memory_are_refused_together():
 
 def test_no_references_are_refused():
     with pytest.raises(UserError, match="at least one block"):
-        Comparison(X, LABELS, References(()), True).every(lambda t: total(t.s))
+        build_comparison(Operands(X, LABELS, References(()), True, False), LOCAL).every(lambda t: total(t.s))
 
 
-def test_likeness_of_mined_tuples():
+def test_similarities_of_mined_tuples():
     p = compare(X, LABELS, sphere=False)
     anchors, index = torch.tensor([3, 3, 0]), torch.tensor([1, 2, 9])
     near = p.at(index, anchors)
@@ -131,6 +132,6 @@ def test_sums_go_through_the_communicator():
         def sum(self, value):
             return 2 * value
 
-    p = Comparison(X, LABELS, References(()), True, communicator=Twins())
+    p = build_comparison(Operands(X, LABELS, References(()), True, False), LOCAL, communicator=Twins())
     assert p.sum(torch.ones(3)).item() == 6.0
     assert p.mean(torch.tensor([1.0, 2.0])).item() == 1.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from similis.objective.backends.class_shards import reduce_across_ranks, sum_from_owner
+from similis.objective.class_shards import reduce_across_ranks, sum_from_owner
 from similis.objective.context import Partition
 from similis.objective.terms.reductions import Top
 

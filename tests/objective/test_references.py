@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.terms.references import Block, References, batch_references
+from similis.objective.references import Block, References, batch_references
 from similis.sphere import unit, widen
 from similis.values import UserError
 
