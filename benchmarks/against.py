@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.against REVISION [--only peers | limit] [--rounds 7] [--json FILE]``. Each process imports one of
 the two trees and takes its turn when it is asked to, so that both see the same machine. A ratio above 1 is a step that
-became faster; peak memory is that of a fresh process for each.
+became faster, ``low`` and ``high`` are its 95 % interval over rounds; peak memory is that of a fresh process for each.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def rows(only: str | None) -> dict[str, list[Any]]:
 
 
 def measure(case: list[Any], old: Tree, new: Tree, rounds: int) -> dict[str, float]:
-    """Median over rounds of old / new seconds, and new / old peak memory."""
+    """Median over rounds of old / new seconds with its interval, and the peak memory of both."""
+    from benchmarks.rounds import interval
+
     for tree in (old, new):
         tree.ask(make=case)
     repeat = max(1, round(TURN / old.ask(repeat=1)))
@@ -92,7 +94,8 @@ def measure(case: list[Any], old: Tree, new: Tree, rounds: int) -> dict[str, flo
         turns = {tree: tree.ask(repeat=repeat) for tree in ((old, new) if number % 2 else (new, old))}
         ratios.append(turns[old] / turns[new])
     peaks = [statistics.median(tree.peak(case) for _ in range(3)) for tree in (old, new)]
-    return {"speed": statistics.median(ratios), "old_mb": peaks[0], "new_mb": peaks[1]}
+    low, high = interval(ratios)
+    return {"speed": statistics.median(ratios), "low": low, "high": high, "old_mb": peaks[0], "new_mb": peaks[1]}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks import loss_cases as cases
 from benchmarks.loss_targets import print_verdicts
-from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
+from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, ratio_interval, write_json
 
 HERE = "benchmarks.loss_cases"
 MB = 1e6
@@ -54,6 +54,7 @@ def triplets(rounds: int) -> Figures:
     times = [median(v) for v in alternate({str(b): cases.ours(name, options, b, 128) for b in sizes}, 3).values()]
     found: Figures = {
         "speed_up": 1 / median_ratio(turns, "ours", "peer"),
+        "interval": ratio_interval(turns, "peer", "ours"),
         "less_memory": memory["peer"] / memory["ours"],
         "seconds": {k: median(v) for k, v in turns.items()},
         "bytes": memory,
@@ -64,10 +65,16 @@ def triplets(rounds: int) -> Figures:
     found["memory"] = {"B": small, "bytes": peaks, "exponent": exponent(small, peaks)}
     print_table(
         "All triplets, d = 128, four images of a class",
-        ["B = 1,024", "ours", "peer", "ratio"],
+        ["B = 1,024", "ours", "peer", "ratio", "95 % interval over rounds"],
         [
-            ["seconds", found["seconds"]["ours"], found["seconds"]["peer"], found["speed_up"]],
-            ["MB", memory["ours"] / MB, memory["peer"] / MB, found["less_memory"]],
+            [
+                "seconds",
+                found["seconds"]["ours"],
+                found["seconds"]["peer"],
+                found["speed_up"],
+                "{:.2f} to {:.2f}".format(*found["interval"]),
+            ],
+            ["MB", memory["ours"] / MB, memory["peer"] / MB, found["less_memory"], ""],
         ],
     )
     print_table("The law", ["B", "seconds"], [*zip(sizes, times, strict=True), ("exponent", found["time"]["exponent"])])
@@ -84,6 +91,7 @@ def beside(label: str, ours: list[Any], theirs: list[Any], kind: str, rounds: in
     )
     found: Figures = {
         "speed_up": 1 / median_ratio(turns, "ours", "peer"),
+        "interval": ratio_interval(turns, "peer", "ours"),
         "ours_bytes": peak_memory(f"{HERE}:ours", *ours),
         "peer_bytes": peak_memory(f"{HERE}:{kind}", *theirs),
     }
@@ -96,10 +104,18 @@ def beside(label: str, ours: list[Any], theirs: list[Any], kind: str, rounds: in
 def peer_table(title: str, found: Figures) -> None:
     """The table of a row beside the peer."""
     rows = [
-        (k, v["speed_up"], v.get("ours_bytes", 0) / MB, v.get("peer_bytes", 0) / MB, v["less_memory"])
+        (
+            k,
+            v["speed_up"],
+            "{:.2f} to {:.2f}".format(*v["interval"]) if "interval" in v else "",
+            v.get("ours_bytes", 0) / MB,
+            v.get("peer_bytes", 0) / MB,
+            v["less_memory"],
+        )
         for k, v in found.items()
     ]
-    print_table(title, ["loss", "times faster", "our MB", "its MB", "times less (1 MB at least)"], rows)
+    columns = ["loss", "times faster", "95 % interval over rounds", "our MB", "its MB", "times less (1 MB at least)"]
+    print_table(title, columns, rows)
 
 
 def against_peers(rounds: int) -> Figures:
@@ -136,8 +152,13 @@ def limit(rounds: int, size: int = 8192, dim: int = 512) -> Figures:
         steps |= {label: cases.ours(name, options, size, dim) for label, (name, options) in group.items()}
     turns = alternate(steps, rounds)
     found = {kind: {label: median_ratio(turns, label, "bare") for label in group} for kind, group in groups.items()}
-    rows = [(label, kind, ratio) for kind, group in found.items() for label, ratio in group.items()]
-    print_table(f"Against the bare program, B = {size}, d = {dim}", ["loss", "law", "of the bare program"], rows)
+    rows = [
+        (label, kind, ratio, "{:.2f} to {:.2f}".format(*ratio_interval(turns, label, "bare")))
+        for kind, group in found.items()
+        for label, ratio in group.items()
+    ]
+    columns = ["loss", "law", "of the bare program", "95 % interval over rounds"]
+    print_table(f"Against the bare program, B = {size}, d = {dim}", columns, rows)
     return {"B": size, "d": dim, "bare_seconds": median(turns["bare"]), **found}
 
 

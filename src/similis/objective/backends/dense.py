@@ -22,7 +22,10 @@ from similis.objective.terms.reductions import DIRECT, Reduced, as_terms, evalua
 from similis.objective.terms.tile import Ask, Tile
 from similis.sphere import unit, widen
 
-CUBE = 2**15  # anchors x columns x columns up to which all triplets are made, B = 32: TODO
+# Anchors x columns x columns up to which all triplets are made at once. Measured on one busy core, four images of a
+# class, forward and backward, against sorting: 5 ms against 16 at B = 8, 6 against 14 at 32, 13 against 21 at 48, 24
+# against 18 at 64.
+CUBE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
