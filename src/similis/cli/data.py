@@ -70,7 +70,7 @@ def check(
     allow_counts: AllowCounts = False,
     smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
-    model: Annotated[str | None, typer.Option(help="A model that finds copies, wrong labels and strangers.")] = None,
+    model: Annotated[str | None, typer.Option(help="Run or network; finds copies, wrong labels, strangers.")] = None,
     weights: Weights = "pretrained",
     size: Size = None,
     out: Annotated[Path, typer.Option(help="Folder for the list and the contact sheets.")] = Path("suspects"),

@@ -25,7 +25,7 @@ def embed(
     batch: Annotated[int, typer.Option(help="Images in one forward pass.", min=1)] = 64,
     workers: Annotated[int | None, typer.Option(help="Processes that embed. [1; on Ray as many as fit]", min=1)] = None,
     on_ray: OnRay = False,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster, or auto; implies --ray.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or auto; implies --ray.")] = None,
     cpus: Cpus = 1.0,
     gpus: Gpus = 0.0,
     allow_counts: AllowCounts = False,

@@ -19,12 +19,12 @@ UNITS = ("", "k", "m", "g", "t")
 def index(
     *,
     vectors: Annotated[Path, typer.Argument(help="A .npy, .safetensors or .parquet file, or a saved model's folder.")],
-    recall: Annotated[float, typer.Option(help="Share of the 10 exact neighbours that has to be found.")] = 0.98,
-    memory: Annotated[str, typer.Option(help="Most memory that a search may go through, as 2GB. [any]")] = "",
+    recall: Annotated[float, typer.Option(help="Share of the 10 exact neighbours to find.")] = 0.98,
+    memory: Annotated[str, typer.Option(help="Largest size of the index, for example 2GB. [any]")] = "",
     out: Annotated[Path | None, typer.Option(help="Folder of the index. [measure only]")] = None,
     figure: Annotated[Path | None, typer.Option(help="Where a figure goes.")] = None,
-    queries: Annotated[int, typer.Option(help="Vectors held out to ask with.", min=10)] = 1000,
-    sample: Annotated[int, typer.Option(help="Vectors that every kind is measured on.", min=1000)] = 100_000,
+    queries: Annotated[int, typer.Option(help="Vectors held out as queries.", min=10)] = 1000,
+    sample: Annotated[int, typer.Option(help="Vectors that each kind is measured on.", min=1000)] = 100_000,
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""

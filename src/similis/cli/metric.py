@@ -22,7 +22,7 @@ def metric(
     objective: Annotated[str, typer.Option(help="nca, lmnn, mcml, constraints, whitening, or a loss.")] = "nca",
     components: Annotated[int | None, typer.Option(help="Rank of the metric; all columns if left out.")] = None,
     kernel: Annotated[str, typer.Option(help="linear, rbf or poly.")] = "linear",
-    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
 ) -> Result:
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
     from similis.cli.screen import print_lines, show_table

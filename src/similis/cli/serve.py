@@ -14,7 +14,7 @@ def serve(
     *,
     bundle: Annotated[Path, typer.Argument(help="The folder of `similis export` or of Model.save.")],
     host: Annotated[str, typer.Option(help="Address; any but loopback needs SIMILIS_KEY.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0 for a free one.", min=0, max=65535)] = 8000,
     store: Annotated[Path | None, typer.Option(help="File of the collection. [BUNDLE/collection.sqlite]")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
 ) -> None:

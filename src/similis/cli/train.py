@@ -34,14 +34,14 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [{training.lr}]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [{seed}]")] = None,
     recipe: Annotated[str | None, typer.Option(help="careful: no head, and as much training as helps.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="How validation classes are chosen. [{data.protocol}]")] = None,
-    exclude: Annotated[Path | None, typer.Option(help="CSV of images to leave out, see `data check`.")] = None,
+    protocol: options.Protocol = None,
+    exclude: Annotated[Path | None, typer.Option(help="CSV of images not to train on (`data check`).")] = None,
     set_: options.Settings = None,
     allow_counts: options.AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
     all_classes: Annotated[bool, typer.Option("--all-classes", help="Train on every class and test none.")] = False,
     loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]", min=0)] = None,
-    cache_gb: Annotated[float | None, typer.Option(help="GiB of decoded images. [what fits, or 2]", min=0)] = None,
+    cache_gb: Annotated[float | None, typer.Option(help="GiB of decoded images. [what fits, up to 2]", min=0)] = None,
     root: options.Root = None,
     verify: options.Verify = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
@@ -78,9 +78,8 @@ def train(
     keys = recipe_keys(recipe) | asked_keys(named, set_ or ()) | (ALL_CLASSES if all_classes else {})
     try:
         if workers is None:
-            print_lines(f"device      {describe_device(machine.chosen)}")
-            # many photos take a while
-            print_lines(f"reading     {ascii(source)[1:-1] if not source.isprintable() else source}")
+            shown = source if source.isprintable() else ascii(source)[1:-1]
+            print_lines(f"device      {describe_device(machine.chosen)}", f"reading     {shown}")  # takes a while
             run = open_asked(source, keys, machine, fit_defaults, check_weights)
             result = run_here(run, display, ranks, loaders, cache_gb)
         else:  # the driver of Ray may have other devices than its workers

@@ -15,7 +15,7 @@ from similis.cli.options import Device, KeepTrained, Loaders, Root
 def verify(
     *,
     run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of runs with one finished.")],
-    data: Annotated[str, typer.Argument(help="Data to verify on, or a CSV of pairs: path,path,0 or 1.")],
+    data: Annotated[str, typer.Argument(help="Data (its test classes), or a CSV of pairs: path,path,0 or 1.")],
     far: Annotated[float, typer.Option(help="False accept rate that the threshold keeps.")] = 1e-3,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where a figure goes.")] = None,
     keep_trained: KeepTrained = False,

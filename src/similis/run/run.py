@@ -90,14 +90,13 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
 
 def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
     """:func:`run` with what was opened and built for it before."""
-    machine = run.machine
     keep_freed_memory()
-    others, place = machine.communicator, address_of(run)
+    root, others, place = run.machine.root, run.machine.communicator, address_of(run)
     if others is None and (done := find_result(run)):
         return done
     check_run(run.spec, run.source)
-    new = is_first(others) and find_run(machine.root, place) is None
-    folder = claim_run(machine.root, run_name(run.spec), place, others)
+    new = is_first(others) and find_run(root, place) is None
+    folder = claim_run(root, run_name(run.spec), place, others)
     with sole_writer(folder, others):
         try:
             return run_in_folder(run, watch or Watch(), folder)
