@@ -20,6 +20,7 @@ from similis.objective.backends.protocol import Hinges
 from similis.objective.backends.tiled.function import Buffers, Computed, Gradients, Outer
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
+from similis.objective.backends.tiled.tile_gradient import add_norm_gradients, add_similarity_gradient
 from similis.objective.terms.distances import Geometry, Similarities, products
 from similis.objective.terms.reductions import INF
 from similis.objective.terms.tile_distance import TileDistance
@@ -199,19 +200,8 @@ def add_strip_gradient(
     for part, own, f, tally, pull in zip(parts, leaves, far, tallies, torch.split(pulls, widths, 1), strict=True):
         weight = tally.columns.neg_()
         weight[:, part.band] += pull
-        add_to_buffers(part, torch.autograd.grad(f, own, weight.mul_(gradient[:, None]), allow_unused=True), buffers)
-
-
-def add_to_buffers(part: Part, got: tuple[Tensor | None, ...], buffers: Buffers) -> None:
-    """Gradients of similarities and squared norms to rows and columns."""
-    plan, span = part.plan, part.span
-    rows, columns = plan.operands(span)
-    for_rows, for_columns = buffers.of(plan.rows), buffers.of(plan.columns)
-    if got[0] is not None and for_rows is not None:
-        for_rows.add(span.first, span.last, got[0], columns)
-    if got[0] is not None and for_columns is not None:
-        for_columns.add(span.left, span.right, got[0].T, rows)
-    if len(got) > 1 and got[1] is not None and for_rows is not None:
-        for_rows.add_scaled(span.first, span.last, 2 * got[1].flatten())
-    if len(got) > 1 and got[2] is not None and for_columns is not None:
-        for_columns.add_scaled(span.left, span.right, 2 * got[2].flatten())
+        got = torch.autograd.grad(f, own, weight.mul_(gradient[:, None]), allow_unused=True)
+        of_rows, of_columns = buffers.of(part.plan.rows), buffers.of(part.plan.columns)
+        add_similarity_gradient(part.span, got[0], part.plan.operands(part.span), of_rows, of_columns)
+        if len(got) > 1:
+            add_norm_gradients(part.span, got, of_rows, of_columns)
