@@ -20,8 +20,7 @@ from similis.objective.context import HostCopies, current_context, use_context
 def plan_on_host(embeddings: Tensor, labels: Tensor) -> Iterator[Tensor]:
     """Inside, labels are read on the host for plans; gives them where the embeddings are.
 
-    Labels of the host are moved, and then nothing has to be waited for; those of a device are fetched once, by who
-    asks first.
+    Labels on the host are moved without waiting; labels on a device are copied to the host once, at the first use.
     """
     context = current_context()
     hosts = HostCopies() if context.hosts is None else context.hosts

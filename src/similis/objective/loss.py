@@ -49,7 +49,7 @@ MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner 
 class Loss(nn.Module):
     """Call it with embeddings (B, D) and labels (B,); it returns a scalar.
 
-    Class vectors and learned margins are its parameters: hand them to the optimiser, for example
+    Proxies and learned margins are its parameters: hand them to the optimiser, for example
     by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call. An empty batch
     (B = 0) has the loss 0, with gradients of 0 for embeddings and parameters; a rank without rows takes
     part in the batch of all ranks.
@@ -83,7 +83,7 @@ class Loss(nn.Module):
         self.lr_multiplier = entry.lr_multiplier if lr_multiplier is None else lr_multiplier
         self.mined: Counts | None = None
         self.lonely = False  # whether it has warned of a batch without positives
-        self.classes: Partition | None = None  # how the class vectors are divided over processes (see ``sharding``)
+        self.classes: Partition | None = None  # how the proxies are sharded over ranks (see ``sharding``)
 
     def forward(
         self,
@@ -118,7 +118,7 @@ class Loss(nn.Module):
     ) -> Tensor:
         """The loss with other values instead of its parameters (cut ones, for nested sizes).
 
-        ``classes`` tells how class vectors that were handed over are divided; None for as the loss's own are.
+        ``classes`` tells how proxies that were handed over are sharded; None for as the loss's own are.
         """
         check_embeddings(embeddings, learned)
         labels = labels if isinstance(labels, Tensor) else self.encode(labels, references)
@@ -167,7 +167,7 @@ class Loss(nn.Module):
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
 
     def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Partition) -> Tensor:
-        """The loss of the samples of all processes, here with this process's share of the classes."""
+        """The loss of the samples of all ranks, here with this rank's share of the classes."""
         batch = current_context().partition(len(embeddings))
         if batch is None:
             raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
@@ -182,7 +182,7 @@ class Loss(nn.Module):
         return value
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Parameters that every process has whole: those whose gradients are averaged over processes."""
+        """Parameters that every rank has whole: those whose gradients are averaged over ranks."""
         return [p for p in self.learned.values() if self.classes is None or p.ndim <= 1]
 
     def class_rows(self, labels: Tensor) -> Tensor:
@@ -284,13 +284,13 @@ def loss(
 
     Args:
         name: a registered name; ``similis losses`` lists them.
-        num_classes: number of training classes, for losses that learn class vectors.
-        dim: embedding size, for losses that learn class vectors.
+        num_classes: number of training classes, for losses that learn proxies.
+        dim: embedding size, for losses that learn proxies.
         class_ids: the training classes when labels are not 0 to C - 1, integers or any hashable values; implies
             ``num_classes``. The proxies are in their sorted order, whatever the order given.
         preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
         miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
-        seed: of the generator that starts the class vectors, and of a miner's draws.
+        seed: of the generator that starts the proxies, and of a miner's draws.
         **options: options of that loss, checked against its signature (see ``similis losses show``).
 
     Example:

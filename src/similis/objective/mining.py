@@ -38,7 +38,7 @@ def mines_single_rows(miner: Callable[..., Found]) -> bool:
 def mine_rows(
     mine: Callable[..., Found], similarity: Tensor, positive: Tensor, negative: Tensor, joint: Partition | None
 ) -> Found:
-    """What a miner of single rows finds for the anchors of this process; draws know the row's joined number."""
+    """What a miner of single rows finds for this rank's anchors; draws know a row's number in the global batch."""
     numbered = joint is not None and "first" in inspect.signature(mine).parameters
     return mine(similarity, positive, negative, **({"first": joint.first} if joint and numbered else {}))
 
@@ -50,17 +50,17 @@ def mine_jointly(
     negative: Tensor,
     joint: Partition | None,
 ) -> Found:
-    """What a miner finds for the anchors of this process when it looks at those of all processes.
+    """What a miner finds for the anchors of this rank when it looks at those of all ranks.
 
-    Such a miner may let one anchor's choice depend on another's. So every process mines the whole matrix
+    Such a miner may let one anchor's choice depend on another's. So every rank mines the whole matrix
     with the same generator and keeps the tuples of its own anchors.
 
     Args:
         mine: (similarity, positive, negative) -> tuples.
-        similarity: (B, M), rows of this process.
+        similarity: (B, M), rows of this rank.
         positive: (B, M).
         negative: (B, M).
-        joint: how the rows are divided; None if they are all here.
+        joint: how the rows are spread over ranks; None if they are all here.
     """
     if joint is None:
         return mine(similarity, positive, negative)
@@ -75,7 +75,7 @@ def check_found(found: object, entry: LossEntry) -> None:
 
 
 def select_own_tuples(found: Found, joint: Partition) -> Found:
-    """The tuples whose anchor is a row of this process, anchors numbered from its first row."""
+    """The tuples whose anchor is a row of this rank, anchors numbered from its first row."""
 
     def own(anchors: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
         here = (anchors >= joint.first) & (anchors < joint.first + joint.own)

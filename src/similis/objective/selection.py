@@ -76,13 +76,13 @@ def draw(weights: Tensor, anchors: Tensor, generator: torch.Generator, first: in
     """(T,) a column of row ``anchors[t]``, drawn with replacement in proportion to its weight.
 
     What is drawn for a row depends on the generator and on the row's number, not on the other rows:
-    processes that have some of the rows each draw what one process with all of them draws.
+    ranks that have some of the rows each draw what one process with all of them draws.
 
     Args:
         weights: (B, M), at least 0; a row that is drawn from has one above 0.
         anchors: (T,) in rising order.
         generator: of the processor.
-        first: number of the first row among the rows of all processes.
+        first: number of the first row among the rows of all ranks.
     """
     sums = weights.double().cumsum(1)
     slots, real = row_slots(anchors, len(weights))

@@ -1,9 +1,9 @@
-"""Class vectors divided over processes: each owns its share of the classes and their optimiser state.
+"""Proxies sharded over ranks: each owns its share of the classes and their optimiser state.
 
 Softmax-type losses gather the samples, compare them with their own classes and join the rows' log-sum-exp
-values of all processes. Losses whose anchors are classes gather the samples and sum over their own
+values of all ranks. Losses whose anchors are classes gather the samples and sum over their own
 classes. Both compute what one process with all classes computes. The gradient of a share is that of
-the loss itself: it must not be averaged over processes.
+the loss itself: it must not be averaged over ranks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from similis.values import Communicator, UserError
 
 
 def shard(loss: Loss, communicator: Communicator) -> Loss:
-    """Keep only this process's share of the class vectors; the loss is changed in place.
+    """Keep only this rank's share of the proxies; the loss is changed in place.
 
     Call it inside ``distributed(communicator)`` afterwards, and leave ``loss.shared_parameters()`` alone the
     parameters whose gradients are averaged.
 
     Args:
-        loss: with class vectors (C, D) or (C, K, D), equal on all processes.
-        communicator: the processes that share them.
+        loss: with proxies (C, D) or (C, K, D), equal on all ranks.
+        communicator: the ranks that share them.
     """
     if loss.classes is not None:
         raise UserError(f"the proxies of {loss.entry.name} are sharded already")
@@ -41,5 +41,5 @@ def shard(loss: Loss, communicator: Communicator) -> Loss:
 
 
 def own_rows(whole: Tensor, classes: Partition) -> Tensor:
-    """This process's rows of a tensor over all classes, as a copy."""
+    """This rank's rows of a tensor over all classes, as a copy."""
     return whole[classes.first : classes.first + classes.own].clone()

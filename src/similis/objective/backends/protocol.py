@@ -1,7 +1,7 @@
 """What a back-end is given, and what it answers. A loss meets a back-end through a ``Comparison`` only.
 
 To add one, write a class with the methods of :class:`Backend` and register what makes it of :class:`Operands`; nothing
-else changes. Blocks are merged, class weights applied and ranks joined outside, for all back-ends alike.
+else changes. Blocks are merged, class weights applied and ranks merged outside, for all back-ends alike.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def cosine_of_widened_angle(cosine: Tensor, margin: float, guard: bool) -> Tenso
     r""":math:`\cos(\theta + m)` from :math:`\cos\theta`, any shape.
 
     Written as ``cos cos - sin sin``: the sine alone needs the cosine kept away from 1 and -1, where
-    its slope is infinite, and margin 0 gives the cosine back to the last digit. Beyond
+    its gradient is infinite, and margin 0 gives the cosine back to the last digit. Beyond
     :math:`\theta + m = \pi` the cosine would rise again; the guard goes on falling there with
     :math:`\cos\theta - m \sin m`.
     """

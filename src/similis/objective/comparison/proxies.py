@@ -1,4 +1,4 @@
-"""Learned class vectors: how many, how they start. The only file that makes them."""
+"""Proxies and class weights, which are learned: how many, how they start. The only file that makes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Size(NamedTuple):
 
 
 def initial_proxies(size: Size, per_class: int | None = None, start: Start = "unit_gaussian") -> Tensor:
-    """Initial class vectors (C, D), or (C, K, D) with ``per_class`` = K.
+    """Initial proxies (C, D), or (C, K, D) with ``per_class`` = K.
 
     Args:
         size: number of classes and dimensions.
@@ -33,7 +33,7 @@ def initial_proxies(size: Size, per_class: int | None = None, start: Start = "un
     """
     if size.num_classes is None or size.dim is None:
         raise UserError(
-            f"this loss learns class vectors: num_classes is {size.num_classes} and dim is {size.dim}; "
+            f"this loss learns proxies: num_classes is {size.num_classes} and dim is {size.dim}; "
             "pass both, for example num_classes=100, dim=512 (or class_ids= and dim=)"
         )
     if any(not hasattr(n, "__index__") or n < 1 for n in (size.num_classes, size.dim)):
@@ -61,7 +61,7 @@ class OnePerClass:
     start: Start
 
     def __call__(self, size: Size) -> Tensor:
-        """Initial class vectors (C, D)."""
+        """Initial proxies (C, D)."""
         return initial_proxies(size, None, self.start)
 
 
@@ -71,10 +71,10 @@ def one_per_class(start: Start = "unit_gaussian") -> OnePerClass:
 
 
 def check_stacked(proxies: Tensor) -> Tensor:
-    """Class vectors as given if there are several for each class, (C, K, D); others are refused."""
+    """Proxies as given if there are several for each class, (C, K, D); others are refused."""
     if proxies.ndim != 3:
         raise UserError(
-            f"class vectors have shape {tuple(proxies.shape)}; this loss has several for each class: "
+            f"proxies have shape {tuple(proxies.shape)}; this loss has several for each class: "
             "pass (C, K, D), with K = 1 for a single one (proxies.unsqueeze(1))"
         )
     return proxies

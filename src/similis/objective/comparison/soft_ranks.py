@@ -1,4 +1,4 @@
-"""Ranks with a slope: how many columns stand before each positive of a row, counted by sigmoids."""
+"""Ranks with a gradient: how many columns stand before each positive of a row, counted by sigmoids."""
 
 from __future__ import annotations
 

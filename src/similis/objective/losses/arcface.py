@@ -47,7 +47,7 @@ def arcface(
         L = \frac{1}{B} \sum_i \log\Big(1 + \sum_{c \ne y_i} e^{s (\cos\theta_{ic} - \cos(\theta_{i y_i} + m))}\Big)
 
     with :math:`\theta_{ic}` the angle of sample i and class c. Margin 0 is NormFace. The margin is
-    differentiated through: the slope of the own logit is :math:`s \sin(\theta + m) / \sin\theta`.
+    differentiated through: the gradient of the own logit is :math:`s \sin(\theta + m) / \sin\theta`.
 
     Args:
         embeddings: (B, D), put on the unit sphere here.

@@ -28,7 +28,7 @@ from similis.registry import Cost, Preset, Range, register_loss
     space={"scale": Range(2.0, 100.0, step=2.0)},
 )
 def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: float = 20.0) -> Tensor:
-    r"""Classification by cosines: samples and class vectors lie on the unit sphere.
+    r"""Classification by cosines: samples and class weights lie on the unit sphere.
 
     .. math::
         L = \frac{1}{B} \sum_i \Big[ \log \sum_c e^{s \cos(w_c, x_i)} - s \cos(w_{y_i}, x_i) \Big]

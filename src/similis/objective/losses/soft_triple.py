@@ -128,7 +128,7 @@ def spread(p: Comparison, proxies: Tensor) -> Tensor:
 
 
 def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:
-    """How many different centres each class has: groups of centres joined by steps of less than an angle.
+    """How many different centres each class has: groups of centres linked by steps of less than an angle.
 
     Args:
         proxies: (C, K, D).

@@ -48,7 +48,7 @@ def distance_weighted(
         nearest_dist: distances below it count as this one, which bounds the weight of the nearest.
         cutoff_dist: distance from which on a negative has no weight.
         generator: of the draws; None for a new one of seed 0, the same draw each call.
-        first: number of the first row among the anchors of all processes.
+        first: number of the first row among the anchors of all ranks.
 
     Shapes: (B, M) three times -> three times (T,), one for each positive pair of an anchor that has
     negatives.

@@ -29,7 +29,7 @@ def random(
         positive: (B, M), true for the positives of each row, self left out.
         negative: (B, M), true for its negatives.
         generator: of the draws, on the processor; None for a new one of seed 0, the same draw each call.
-        first: number of the first row among the anchors of all processes.
+        first: number of the first row among the anchors of all ranks.
 
     Shapes: (B, M) three times -> three times (T,), T at most B, in the order of the anchors.
 

@@ -43,7 +43,7 @@ def semi_hard(
         missing: for a pair without such a negative: ``skip`` it, take the ``easiest`` (farthest)
             negative, or a ``random`` one.
         generator: for ``missing="random"``; None for a new one of seed 0, the same draw each call.
-        first: number of the first row among the anchors of all processes.
+        first: number of the first row among the anchors of all ranks.
 
     Shapes: (B, M) three times -> three times (T,), at most one for each positive pair.
 

@@ -1,4 +1,4 @@
-"""Class vectors that each stand for several: the weights that sampled classes have in sums over classes.
+"""Proxies that each stand for several classes: the weights that sampled classes have in sums over classes.
 
 A sum over all classes is estimated by the sum over a sample in which each class counts as one over its
 probability to be drawn. Where a loss adds over classes the estimate is right on average; where it takes a

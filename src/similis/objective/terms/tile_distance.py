@@ -1,4 +1,4 @@
-"""Distances of a tile with their slope written out: half of the passes over memory that autograd makes.
+"""Distances of a tile with their gradient written out: half of the passes over memory that autograd makes.
 
 The same numbers as ``distances``, which stays what dense comparisons use: this one has no second derivative.
 """
@@ -28,7 +28,7 @@ class TileDistance(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Slopes -2 and 1 of the squared distance, divided by twice the distance for its root; 0 at 0."""
+        """Gradients -2 and 1 of the squared distance, divided by twice the distance for its root; 0 at 0."""
         (far,) = ctx.saved_tensors
         slope = gradients[0] / far if ctx.root else gradients[0] * 2
         slope = torch.ops.aten.threshold_backward(slope, far, 0.0)  # 0 where the distance is 0; NaN stays NaN

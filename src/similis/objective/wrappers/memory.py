@@ -24,8 +24,8 @@ class WithMemory(nn.Module):
     References of an anchor are the live batch (with gradient, its own row left out by position) and
     the memory (detached, rows with the anchor's image id left out). The loss is evaluated once over
     all of them. A batch enters the memory when the next one arrives, so after its step. The first
-    ``start`` batches see no memory. Everything is in ``state_dict``. Processes that share a batch
-    (``joined``) remember the rows of all of them.
+    ``start`` batches see no memory. Everything is in ``state_dict``. Ranks that share a batch
+    (``distributed``) remember the rows of all of them.
 
     Args:
         loss: a loss that can use a memory (``similis losses show`` tells), or a nested one.
@@ -158,7 +158,7 @@ class WithMemory(nn.Module):
 
 
 def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The joined batch: every process remembers the rows of all, so that their memories are one."""
+    """The global batch: every rank remembers the rows of all, so that their memories are one."""
     joint = current_context().partition(len(embeddings))
     if joint is None:
         return embeddings, labels, ids

@@ -20,7 +20,7 @@ class Nested(nn.Module):
     .. math::
         L = \frac{1}{|M|} \sum_{m \in M} L_0(x_{1 \dots m}, W_{1 \dots m})
 
-    Each part is put on the sphere anew if the loss does so, class vectors are cut alike, and a miner
+    Each part is put on the sphere anew if the loss does so, proxies are cut alike, and a miner
     mines for each size. One size equal to the whole is the loss itself.
 
     Args:

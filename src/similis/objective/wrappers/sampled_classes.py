@@ -21,7 +21,7 @@ from similis.values import UserError
 
 
 class SampledClasses(nn.Module):
-    r"""A loss with class vectors over the classes of the batch and a share of the others.
+    r"""A loss with proxies over the classes of the batch and a share of the others.
 
     Of the N classes that no sample of the batch belongs to, m = max(1, round(share N)) are drawn without
     replacement, anew in each call; in sums over classes each counts as N / m, the classes of the batch as 1.
@@ -36,24 +36,24 @@ class SampledClasses(nn.Module):
     average, by about half the relative variance of :math:`\hat Z`, which falls as 1 / m. Gradients are biased
     too. Without the factor N / m every single draw would be too small.
 
-    **Many processes.** Inside ``joined`` the classes of the batch are those of all processes. If every process has
-    all classes, all draw the same ones, which are those that one process draws. If the classes are divided
-    (``sharding.shard``), each process draws among the N it owns, m of them with its own N and m, so all
+    **Ranks.** Inside ``distributed`` the classes of the batch are those of the global batch. If every rank has
+    all classes, all draw the same ones, which are those that one process draws. If the proxies are sharded
+    (``sharding.shard``), each rank draws among the N it owns, m of them with its own N and m, so all
     have the same work. That is a stratified sample: ProxyAnchor stays unbiased, and the other losses
     have the bias above, with the variance of the stratified sum.
 
     Args:
-        loss: with class vectors, whole or divided over processes; without a miner. Its parameters are trained.
+        loss: with proxies, whole or sharded over ranks; without a miner. Its parameters are trained.
         share: part of the other classes that is drawn, above 0 and at most 1, which is the loss itself.
-        seed: of the draws; a draw is a function of the seed and of the number of calls before it, for divided
-            classes also of the process.
-        sparse: give the class vectors sparse gradients, of the rows that took part, for
+        seed: of the draws; a draw is a function of the seed and of the number of calls before it, for sharded
+            proxies also of the rank.
+        sparse: give the proxies sparse gradients, of the rows that took part, for
             ``torch.optim.SparseAdam``: rows that were not drawn, and their moments, are not touched.
 
     Shapes: embeddings (B, D), labels (B,), or a relation (B, C) where the loss allows it -> ().
 
     Cost: time B (P + m) D for P classes in the batch, and a permutation of C numbers; memory beyond the
-    weights (P + m) D, with ``sparse=False`` also the weights' gradient. Of divided classes each process has its
+    weights (P + m) D, with ``sparse=False`` also the weights' gradient. Of sharded proxies each rank has its
     own alone, and the numbers of the P + m kept ones are gathered.
 
     When to use: from some hundred thousand classes on, where a step over all of them takes longer than
@@ -80,7 +80,7 @@ class SampledClasses(nn.Module):
             raise UserError(f"share is {share}; pass a part of the classes above 0 and at most 1, for example 0.1")
         check_sampled(loss)
         self.loss = loss
-        self.formula = Loss(loss.entry, loss.options, {})  # class vectors come from outside: those of the sample
+        self.formula = Loss(loss.entry, loss.options, {})  # proxies come from outside: those of the sample
         self.share = share
         self.seed = seed
         self.sparse = sparse
@@ -100,9 +100,7 @@ class SampledClasses(nn.Module):
         if classes is not None and communicator is None:
             raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
         if classes is None and communicator is not None and self.sparse:
-            raise UserError(
-                "sparse gradients cannot be averaged over processes; use sparse=False or divide the classes"
-            )
+            raise UserError("sparse gradients cannot be averaged over ranks; use sparse=False or shard the proxies")
         if embeddings.is_cpu:
             return self._sampled(embeddings, labels)
         with plan_on_host(embeddings, labels) as here:
@@ -121,16 +119,16 @@ class SampledClasses(nn.Module):
 
     @property
     def number(self) -> int:
-        """Number of the class vectors of this process: C, or its share."""
+        """Number of the proxies of this rank: C, or its share."""
         return len(next(value for value in self.loss.learned.values() if value.ndim > 1))
 
     @property
     def first(self) -> int:
-        """Number of this process's first class among all."""
+        """Number of this rank's first class among all."""
         return 0 if self.loss.classes is None else self.loss.classes.first
 
     def own_rows(self, classes: Tensor) -> Tensor:
-        """Those of the classes that this process has, as rows of its class vectors."""
+        """Those of the classes that this rank has, as rows of its proxies."""
         rows = classes - self.first
         return rows[(rows >= 0) & (rows < self.number)]
 
@@ -140,8 +138,8 @@ class SampledClasses(nn.Module):
         Args:
             embeddings: (B, D).
             rows: (B,) class numbers, or a relation (B, C).
-            present: (P,) rising numbers of the classes of the batch, that of all processes; on the host.
-            drawn: (m,) other class numbers, each once; of divided classes those of this process; on the host.
+            present: (P,) rising numbers of the classes of the batch, that of all ranks; on the host.
+            drawn: (m,) other class numbers, each once; of sharded proxies those of this rank; on the host.
         """
         here = self.own_rows(present)
         chosen, order = torch.cat([here, self.own_rows(drawn)]).sort()
@@ -160,7 +158,7 @@ class SampledClasses(nn.Module):
             return self.formula.of(embeddings, labels, learned, classes=share)
 
     def _divided(self, kept: int) -> Partition | None:
-        """How the kept classes are divided over processes, of which this one keeps so many; None if they are not."""
+        """How the kept classes are sharded over ranks, of which this one keeps so many; None if they are not."""
         classes = self.loss.classes
         return None if classes is None else Partition(classes.communicator, classes.communicator.counts(kept))
 
@@ -170,7 +168,7 @@ def check_sampled(loss: Loss) -> None:
     entry = loss.entry
     if entry.class_sampling == "none":
         known = ", ".join(other.name for other in losses if other.class_sampling != "none")
-        why = "compares class vectors with all others" if loss.learned else "has no class vectors"
+        why = "compares proxies with all others" if loss.learned else "has no proxies"
         raise UserError(f"the classes of {entry.name} cannot be sampled: it {why}; losses that can: {known}")
 
 
@@ -180,7 +178,7 @@ def classes_of(rows: Tensor) -> Tensor:
 
 
 def classes_of_all(rows: Tensor) -> Tensor:
-    """As :func:`classes_of`, of the batches of all processes."""
+    """As :func:`classes_of`, of the batches of all ranks."""
     joint = current_context().partition(len(rows))
     if joint is None:
         return classes_of(rows)
@@ -206,7 +204,7 @@ def draw_others(present: Tensor, number: int, share: float, generator: torch.Gen
 
 
 class Rows(torch.autograd.Function):
-    """Rows of class vectors, each at most once; their gradient is sparse on demand."""
+    """Rows of proxies, each at most once; their gradient is sparse on demand."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, rows: Tensor, sparse: bool) -> Tensor:

@@ -2,7 +2,7 @@
 
 A tiled loss reads the same vectors many times. If each reading were a node of the graph with a gradient of
 full size, a million proxies would cost their own size several times over. Here the readings of one
-reader form a chain (see ``tiled_function``): a backward pass hands one buffer from the last to the first.
+reader form a chain (see ``function``): a backward pass hands one buffer from the last to the first.
 """
 
 from __future__ import annotations

@@ -50,14 +50,14 @@ class Reduction:
     def compute(self, values: Sequence[Tensor]) -> Computed:
         """Reduce tile by tile; keep one value per row."""
         plan, count = self.plan, len(self.plan.rows)
-        joined = [repeat_rows(nothing, count) for _, nothing in self.empty]
+        reduced = [repeat_rows(nothing, count) for _, nothing in self.empty]
         for span in plan.spans():
             for view, terms in evaluate_views(plan, span, values):
-                for whole, term in zip(joined, terms, strict=True):
+                for whole, term in zip(reduced, terms, strict=True):
                     merge_tile(whole, view, term, plan)
-        keep = [r for r, (kind, _) in zip(joined, self.empty, strict=True) if kind == "lse" and isinstance(r, Tensor)]
-        tops = [x for r in joined if isinstance(r, Top) for x in r]
-        return Computed([x for r in joined for x in (r if isinstance(r, Top) else (r,))], keep, tops)
+        keep = [r for r, (kind, _) in zip(reduced, self.empty, strict=True) if kind == "lse" and isinstance(r, Tensor)]
+        tops = [x for r in reduced if isinstance(r, Top) for x in r]
+        return Computed([x for r in reduced for x in (r if isinstance(r, Top) else (r,))], keep, tops)
 
     def backpropagate(self, outer: Outer) -> Gradients:
         """Make each tile again and add its gradient to the buffers."""

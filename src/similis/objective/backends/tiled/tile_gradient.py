@@ -43,7 +43,7 @@ def add_norm_gradients(
 
 
 class Weight(NamedTuple):
-    """What a term's values are multiplied by on the way back: the row's gradient, and its log-sum-exp."""
+    """What a term's values are multiplied by in the backward pass: the row's gradient, and its log-sum-exp."""
 
     gradient: Tensor | None
     peak: Tensor | None

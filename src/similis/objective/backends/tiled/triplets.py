@@ -129,12 +129,12 @@ class Ranking(NamedTuple):
 def rank_positives(parts: list[Part], far: list[Tensor]) -> Ranking:
     """The positives of each row in rising order of distance."""
     masked = [torch.where(part.positive, f[:, part.band], -INF) for part, f in zip(parts, far, strict=True)]
-    joined = torch.cat(masked, 1)
+    every = torch.cat(masked, 1)
     known = [part.most for part in parts if part.most is not None]
-    found = sum(known) if len(known) == len(parts) or not joined.numel() else int((joined > -INF).sum(1).max())
-    most = max(found, 1) if joined.numel() else 0
-    place = joined.topk(min(most, joined.shape[1]), 1, sorted=False).indices
-    ordered, order = joined.gather(1, place).sort(1)
+    found = sum(known) if len(known) == len(parts) or not every.numel() else int((every > -INF).sum(1).max())
+    most = max(found, 1) if every.numel() else 0
+    place = every.topk(min(most, every.shape[1]), 1, sorted=False).indices
+    ordered, order = every.gather(1, place).sort(1)
     return Ranking(ordered, place.gather(1, order))
 
 
@@ -158,8 +158,8 @@ def count_active(ranking: Ranking, part: Part, far: Tensor, margin: float) -> Ta
             active = (bounds < ranking.far[:, place, None]).to(far.dtype)
             columns += active
             positives.append(active.sum(1))
-        joined = torch.stack(positives, 1) if positives else columns[:, :0]
-        return Tally(columns, joined, bounds)
+        counts = torch.stack(positives, 1) if positives else columns[:, :0]
+        return Tally(columns, counts, bounds)
     index = torch.searchsorted(ranking.far, bounds, right=True)
     first = torch.zeros((len(far), width + 1), dtype=far.dtype, device=far.device)
     first.scatter_add_(1, index, torch.ones_like(far))
