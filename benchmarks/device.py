@@ -111,7 +111,7 @@ def network_rows(device: torch.device, batch: int, size: int) -> dict[str, dict[
     given = Batch(images, torch.arange(batch) // 4, torch.arange(batch))
     found = {}
     for precision in ("float32", "bf16"):
-        rates = Rates()
+        rates = Rates("adamw", 1e-4)
         optimiser = build_optimiser(parameter_groups(model, model.head_parameters, criterion, rates), rates)
         task = Task(model, criterion, optimiser, Schedule(), 1, 1, seed=0, precision=precision)
 

@@ -73,7 +73,7 @@ def steps(communicator: Communicator) -> float:
     """Seconds of a step, the mean after some that warm up; every process has its half of the batch."""
     model = build_embedder(backbone="small_conv", weights=None, dim=64, freeze_batch_norm=True, image_size=SIZE)
     loss = similis.loss("proxy_anchor", num_classes=CLASSES, dim=64)
-    rates = Rates(loss_multiplier=loss.lr_multiplier)
+    rates = Rates("adamw", 1e-4, loss_multiplier=loss.lr_multiplier)
     optimiser = build_optimiser(parameter_groups(model, model.head_parameters, loss, rates), rates)
     number = WARM + STEPS
     task = Task(model, loss, optimiser, Schedule("constant", 0, 1, 1.0), number, number, 0, communicator=communicator)

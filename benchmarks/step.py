@@ -62,7 +62,7 @@ def parts(row: Row) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     model = build_embedder(backbone=row.backbone, weights=None, dim=128, freeze_batch_norm=True, image_size=row.size)
     model.to(memory_format=torch.channels_last)
     loss = similis.loss(row.loss, num_classes=CLASSES, dim=128)
-    rates = Rates(loss_multiplier=loss.lr_multiplier)
+    rates = Rates("adamw", 1e-4, loss_multiplier=loss.lr_multiplier)
     return model, loss, build_optimiser(parameter_groups(model, model.head_parameters, loss, rates), rates)
 
 

@@ -67,7 +67,7 @@ def test_moving_average(device):
 def test_all_weights_are_updated_together(device, count, name, most):
     """By operators over lists of tensors, for a network of any depth."""
     model = nn.Sequential(*[nn.BatchNorm1d(16) for _ in range(10)]).to(device)
-    rates, average = Rates(name), MovingAverage(model, 0.9)
+    rates, average = Rates(name, 1e-4), MovingAverage(model, 0.9)
     optimiser = build_optimiser(parameter_groups(model, [], nn.Module(), rates), rates)
     for _ in range(2):  # the first step makes the moments
         optimiser.zero_grad()

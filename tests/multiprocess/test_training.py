@@ -58,7 +58,7 @@ def task_of(name: str, communicator, divide: bool = False) -> Task:
     objective = OBJECTIVES[name]().double()
     if divide and communicator is not None:
         shard(base_loss(objective), communicator)
-    rates = Rates(lr=0.01, loss_multiplier=10.0)
+    rates = Rates("adamw", 0.01, loss_multiplier=10.0)
     optimiser = build_optimiser(parameter_groups(model, [], objective, rates), rates)
     schedule = Schedule("cosine", 5)
     return Task(model, objective, optimiser, schedule, 10, STEPS, seed=0, clip_norm=0.5, communicator=communicator)

@@ -30,7 +30,7 @@ class Perceptron(nn.Module):
 def task(dropout: float = 0.3, **changes) -> Task:
     """ProxyAnchor on the perceptron, AdamW."""
     model, criterion = Perceptron(dropout), loss("proxy_anchor", num_classes=CLASSES, dim=DIM)
-    rates = Rates(lr=1e-2, loss_multiplier=10.0)
+    rates = Rates("adamw", 1e-2, loss_multiplier=10.0)
     optimiser = build_optimiser(parameter_groups(model, model.head.parameters(), criterion, rates), rates)
     settings = {"schedule": Schedule("cosine", ramp_steps=3), "steps_per_epoch": STEPS, "total_steps": 20, "seed": 7}
     return Task(model=model, loss=criterion, optimiser=optimiser, **{**settings, **changes})

@@ -25,7 +25,7 @@ from tests.training.small import Perceptron
 def test_every_parameter_is_in_exactly_one_group(name):
     model, criterion = Perceptron(), loss(name, num_classes=4, dim=5)
     groups = parameter_groups(
-        model, model.head.parameters(), criterion, Rates(lr=0.1, head_multiplier=2, loss_multiplier=50)
+        model, model.head.parameters(), criterion, Rates("adamw", 0.1, head_multiplier=2, loss_multiplier=50)
     )
     rates = {id(p): g["lr"] for g in groups for p in g["params"]}
     for name_, p in model.named_parameters():
@@ -58,7 +58,7 @@ def test_optimisers_by_name(name, kind):
 
 def test_an_unknown_optimiser_is_answered_with_the_nearest():
     with pytest.raises(UserError, match="did you mean 'adamw'"):
-        build_optimiser([], Rates(name="adamww"))
+        build_optimiser([], Rates("adamww", 0.1))
 
 
 def test_the_ramp_rises_to_one():

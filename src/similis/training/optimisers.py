@@ -33,8 +33,8 @@ class Rates:
         layer_decay: each layer of the backbone has the rate of the one above it, times this.
     """
 
-    name: OptimiserName = "adamw"
-    lr: float = 1e-4
+    name: OptimiserName
+    lr: float
     head_multiplier: float = 1.0
     loss_multiplier: float = 1.0
     weight_decay: float = 1e-4
