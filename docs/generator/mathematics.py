@@ -25,7 +25,7 @@ def markdown(docstring: str) -> str:
     text = re.sub(r"^([ \t]*)Example:[ \t]*$", r"\1Examples:", text, flags=re.M)  # the name whose doctests are code
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text)
     text = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", text)
-    text = re.sub(r"^([ \t]*)(Shapes?|When to use|References?):[ \t]+", r"\1**\2.** ", text, flags=re.M)
+    text = re.sub(r"^([ \t]*)(Shapes?|When to use|Further reading|References?):[ \t]+", r"\1**\2.** ", text, flags=re.M)
     return re.sub(r"::\n", ":\n", text)
 
 

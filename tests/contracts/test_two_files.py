@@ -43,8 +43,6 @@ def {name}(
 
     When to use: never.
 
-    Reference: none.
-
     Example:
         >>> import torch
         >>> float({name}(torch.eye(2), torch.tensor([0, 1])))

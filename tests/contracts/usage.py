@@ -62,10 +62,13 @@ def gradient(entry: LossEntry, form: str) -> None:
 
 @contract(once=True)
 def docstring(entry: LossEntry, form: str) -> None:
-    """Formula, arguments, shapes, advice, reference and an example that runs."""
+    """Formula, arguments, shapes, advice and an example that runs; the paper and the cost in the registry alone."""
+    assert entry.paper, f"{entry.name} names no paper"
     text = inspect.getdoc(entry.function) or ""
-    for part in (".. math::", "Args:", "Shapes:", "When to use:", "Reference:", "Example:", ">>>"):
+    for part in (".. math::", "Args:", "Shapes:", "When to use:", "Example:", ">>>"):
         assert part in text, f"the docstring of {entry.name} lacks {part!r}"
+    for part in ("Reference:", "Cost:") if entry.function.__module__.startswith("similis.") else ():
+        assert part not in text, f"the docstring of {entry.name} repeats what register_loss says: {part}"
     arguments = text.partition("Args:")[2].partition("Shapes:")[0]
     for name in inspect.signature(entry.function).parameters:
         assert f"\n    {name}:" in arguments, f"the docstring of {entry.name} does not explain {name}"

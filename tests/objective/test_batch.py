@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.batch import check_embeddings, encode_batch, resolve_classes
-from similis.objective.loss import check_call
+from similis.objective.mining import check_call
 from similis.registry import losses
 from similis.values import UserError
 

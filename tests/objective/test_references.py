@@ -48,7 +48,6 @@ def test_a_memory_is_masked_by_image_id_not_by_value():
 
 def test_classes_have_no_self():
     block = Block(vectors(3), torch.arange(3))
-    assert block.strangers() is None
     assert columns(block.members("pos", torch.tensor([1, 1]))) == [[1], [1]]
     assert block.members("others", torch.tensor([1, 1])) is None
 

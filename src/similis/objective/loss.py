@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -21,25 +20,15 @@ from similis.objective.batch import (
     spoil_strangers,
     warns_of_lonely,
 )
-from similis.objective.comparison.compare import compare
 from similis.objective.comparison.proxies import Size
-from similis.objective.context import Partition, current_context, dense, draw_number, use_context
+from similis.objective.context import Partition, current_context, draw_number, use_context
 from similis.objective.host_copies import plan_on_host
 from similis.objective.loss_options import check_options, get_preset, keyword_options
-from similis.objective.mining import (
-    Miner,
-    check_found,
-    make_generator,
-    mine_jointly,
-    mine_rows,
-    mines_single_rows,
-    requested_arguments,
-    resolve_miner,
-)
+from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
 from similis.objective.references import References, batch_references
 from similis.objective.terms.gradients import scale_gradient
 from similis.registry import Family, LossEntry, losses, unknown
-from similis.sphere import full_precision, widen
+from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
 BUILT_WITH = ("class_ids", "dim", "num_classes")  # what a loss with proxies is given beside its options
@@ -148,7 +137,9 @@ class Loss(nn.Module):
         if self.miner is not None and tuples is None:
             if references is None and current_context().communicator is not None:  # gathered once for miner and loss
                 references = batch_references(embeddings, labels)
-            tuples = self._mine(embeddings, labels, references)
+            tuples = mine_tuples(self.miner, embeddings, labels, references, (self.seed, draw_number(self)))
+            check_found(tuples, self.entry)
+            self.mined = tuples.counts()
         if tuples is not None:
             arguments["tuples"] = tuples
         if references is not None:
@@ -220,42 +211,6 @@ class Loss(nn.Module):
         if self.miner is not None:
             words.append(f"miner={getattr(self.miner, '__name__', self.miner)!r}")
         return ", ".join([repr(self.entry.name), *words])
-
-    def _mine(self, embeddings: Tensor, labels: Tensor, references: References | None) -> Pairs | Triplets:
-        if self.miner is None:
-            raise UserError("this loss was built without a miner")
-        with torch.no_grad(), dense(), full_precision(embeddings):
-            p = compare(embeddings, labels, references, sphere=True)
-            parts = [
-                (p.rows @ vectors.T, b.members("pos", p.row_labels), b.members("neg", p.row_labels))
-                for vectors, b in zip(p.columns(), p.references, strict=True)
-            ]
-            similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
-            given = {"generator": make_generator(self.seed, draw_number(self)), "dim": embeddings.shape[1]}
-            mine = partial(self.miner, **{key: given[key] for key in requested_arguments(self.miner)})
-            found = (mine_rows if mines_single_rows(self.miner) else mine_jointly)(
-                mine, similarity, positive, negative, p.references.joint
-            )
-        check_found(found, self.entry)
-        self.mined = found.counts()
-        return found
-
-
-def check_call(entry: LossEntry, labels: Tensor, references: References | None, tuples: object) -> None:
-    """Raise where a loss has no meaning for a relation, a memory or mined tuples."""
-    if labels.ndim == 2 and entry.relation == "none":
-        raise UserError(f"{entry.name} has no meaning for a relation matrix; pass labels of shape (B,)")
-    if references is not None and len(references.blocks) > 1 and not entry.memory:
-        raise UserError(f"{entry.name} cannot use a memory: its references are not samples; drop the memory")
-    if tuples is None:
-        return
-    if entry.accepts is None:
-        raise UserError(f"{entry.name} takes no mined tuples; call it without tuples=")
-    if not isinstance(tuples, Pairs | Triplets):
-        raise UserError(
-            f"tuples are a {type(tuples).__name__}; give Triplets(anchors, positives, negatives) or Pairs(...) of "
-            "similis.formula"
-        )
 
 
 def list_losses(family: str | None = None) -> list[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from similis.objective.context import Partition
+from similis.objective.comparison.compare import compare
+from similis.objective.context import Partition, dense
+from similis.objective.references import References
 from similis.registry import LossEntry, miners
+from similis.sphere import full_precision
 from similis.values import Pairs, Triplets, UserError
 
 Found = Pairs | Triplets
@@ -28,6 +32,23 @@ def miner(name: str) -> Miner:
     """
     function: Miner = miners.get(name).function
     return function
+
+
+def mine_tuples(
+    miner: Miner, embeddings: Tensor, labels: Tensor, references: References | None, draw: tuple[int, int]
+) -> Found:
+    """What a miner finds for the anchors of this rank; ``draw`` is the seed and the number of the draw."""
+    with torch.no_grad(), dense(), full_precision(embeddings):
+        p = compare(embeddings, labels, references, sphere=True)
+        parts = [
+            (p.rows @ vectors.T, block.members("pos", p.row_labels), block.members("neg", p.row_labels))
+            for vectors, block in zip(p.columns(), p.references, strict=True)
+        ]
+        similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
+        given = {"generator": make_generator(*draw), "dim": embeddings.shape[1]}
+        mine = partial(miner, **{key: given[key] for key in requested_arguments(miner)})
+        way = mine_rows if mines_single_rows(miner) else mine_jointly
+        return way(mine, similarity, positive, negative, p.references.joint)
 
 
 def mines_single_rows(miner: Callable[..., Found]) -> bool:
@@ -65,6 +86,23 @@ def mine_jointly(
     if joint is None:
         return mine(similarity, positive, negative)
     return select_own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
+
+
+def check_call(entry: LossEntry, labels: Tensor, references: References | None, tuples: object) -> None:
+    """Raise where a loss has no meaning for a relation, a memory or mined tuples."""
+    if labels.ndim == 2 and entry.relation == "none":
+        raise UserError(f"{entry.name} has no meaning for a relation matrix; pass labels of shape (B,)")
+    if references is not None and len(references.blocks) > 1 and not entry.memory:
+        raise UserError(f"{entry.name} cannot use a memory: its references are not samples; drop the memory")
+    if tuples is None:
+        return
+    if entry.accepts is None:
+        raise UserError(f"{entry.name} takes no mined tuples; call it without tuples=")
+    if not isinstance(tuples, Pairs | Triplets):
+        raise UserError(
+            f"tuples are a {type(tuples).__name__}; give Triplets(anchors, positives, negatives) or Pairs(...) of "
+            "similis.formula"
+        )
 
 
 def check_found(found: object, entry: LossEntry) -> None:

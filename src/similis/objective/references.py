@@ -48,19 +48,13 @@ class Block:
             raise UserError("this comparison has neither labels nor a relation; pass one of them")
         return row_labels[:, None] == self.labels[None, :]
 
-    def strangers(self) -> Tensor | None:
-        """(rows, M): columns that are not the row itself; None if all are."""
-        if self.own is None or self.ids is None:
-            return None
-        return self.own[:, None] != self.ids[None, :]
-
     def members(self, which: Set, row_labels: Tensor | None) -> Tensor | None:
         """(rows, M): the columns that belong to the set of each row; None if all do."""
         if which == "every":
             return None
         if which == "neg" and self.mirrored and self.relation is None:
             return ~self.same(row_labels)  # in the live batch a row's own column has its own label
-        strangers = None if self.own is None else self.strangers()
+        strangers = None if self.own is None or self.ids is None else self.own[:, None] != self.ids[None, :]
         if which == "others":
             return strangers
         same = self.same(row_labels)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.autograd import gradcheck, gradgradcheck
 
 from similis.objective.backends import dense, listed
-from similis.objective.backends.dense import make_dense
+from similis.objective.backends.dense import Gram, make_dense
 from similis.objective.backends.protocol import Operands
 from similis.objective.references import batch_references
 from similis.objective.terms import reductions
@@ -84,3 +85,10 @@ def test_a_row_without_its_class_among_the_columns(monkeypatch):
     backend = make_dense(Operands(X, rows, strange, False, False))
     (_,), (found,) = backend.reduce(Ask("neg", lambda t: total(t.s)), 0, 0)
     assert torch.allclose(found[-1], (X[-1] @ X.T).sum())
+
+
+def test_products_of_rows_with_themselves():
+    rows = X[:4].clone().requires_grad_()
+    assert torch.equal(Gram.apply(rows), rows @ rows.T)
+    assert gradcheck(Gram.apply, rows)
+    assert gradgradcheck(Gram.apply, rows)

@@ -1,8 +1,7 @@
 """A comparison as one dense matrix, with PyTorch's own gradients.
 
-Small matrices are what most steps of a test, a lesson or a laptop are made of: a few plain operators. Larger ones take
-fewer passes: products of rows with themselves and log-sum-exps have their gradient written out, and few positives are
-taken out of the matrix first.
+Small matrices take a few plain operators. Larger ones take fewer passes: log-sum-exps have their gradient written out,
+and few positives are taken out of the matrix first.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from similis.objective.backends.choice import fits_dense
 from similis.objective.backends.listed import list_columns, list_positives, reduce_listed
 from similis.objective.backends.protocol import Backend, Hinges, Operands, register_backend
 from similis.objective.terms.distances import Geometry, products, squares
+from similis.objective.terms.gradients import with_signature
 from similis.objective.terms.reductions import DIRECT, Reduced, as_terms, evaluate
 from similis.objective.terms.tile import Ask, Tile
-from similis.sphere import unit, widen
+from similis.sphere import full_precision, unit, widen
 
 # Anchors x columns x columns up to which all triplets are made at once. Measured on one busy core, four images of a
 # class, forward and backward, against sorting: 5 ms against 16 at B = 8, 6 against 14 at 32, 13 against 21 at 48, 24
@@ -67,7 +67,7 @@ class Dense:
         if self.in_tiles is not None and not self.vectors.is_cpu and not self._has_room(ask):
             return self._tiled().reduce(ask, number, first)
         block, labels = self.operands.references.blocks[number], self.operands.row_labels
-        tile = self.tile(number, first)
+        tile = self.kept.get((number, "tile")) or self.tile(number, first)
         if tile.s.numel() > DIRECT:
             listed = list_positives(ask, block, labels)
             if listed is not None:
@@ -91,14 +91,14 @@ class Dense:
         return kinds, found
 
     def tile(self, number: int, first: int) -> Tile:
-        """A whole block, whose first column has that number, as one tile."""
-        if (number, "tile") in self.kept:
-            found: Tile = self.kept[number, "tile"]
-            return found
+        """A whole block, whose first column has that number, as one tile; made once."""
         rows, columns, block = self.vectors, self.blocks[number], self.operands.references.blocks[number]
-        plain = columns.ndim == 2 and rows.is_cpu and rows.shape[0] * columns.shape[0] <= DIRECT
+        if rows is columns and not torch.compiler.is_compiling():
+            similar: Tensor = Gram.apply(rows)  # type: ignore[no-untyped-call]
+        else:
+            similar = rows @ columns.T if columns.ndim == 2 else products(rows, columns)
         tile = Tile(
-            s=rows @ columns.T if plain else products(rows, columns),
+            s=similar,
             squares=None if self.operands.on_sphere else (squares(rows)[:, None], squares(columns)[None]),
             grade=1.0 if block.relation is None else block.relation,
             once=0.5 if block.mirrored else 1.0,
@@ -141,6 +141,30 @@ class Dense:
             self.kept[0, "in tiles"] = self.in_tiles(given)
         found: Backend = self.kept[0, "in tiles"]
         return found
+
+
+class Gram(torch.autograd.Function):
+    """Products of rows with themselves, X X^T. One product for the gradient, (G + G^T) X, instead of two."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    @with_signature
+    def forward(rows: Tensor) -> Tensor:
+        """(r, D) -> (r, r)."""
+        return rows @ rows.T
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+        """Keep the rows."""
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """(r, r) -> (r, D), in full precision also inside autocast."""
+        rows: Tensor = ctx.saved_tensors[0]
+        with full_precision(rows):
+            return (gradients[0] + gradients[0].T) @ rows
 
 
 def make_dense(operands: Operands, in_tiles: Callable[[Operands], Backend] | None = None) -> Dense:

@@ -110,7 +110,8 @@ class Comparison(ComparedVectors):
         f is the distance in the geometry named. Time r M log n for M columns and n positives of a row beside the
         products where the back-end sorts them.
         """
-        return self.backend.hinges(geometry, margin)
+        with full_precision(self.vectors):
+            return self.backend.hinges(geometry, margin)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over all rows, of all ranks."""

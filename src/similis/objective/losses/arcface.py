@@ -1,4 +1,4 @@
-"""ArcFace: a margin on the angle to the own class. Deng, Guo, Xue, Zafeiriou, CVPR 2019."""
+"""ArcFace: a margin on the angle to the own class."""
 
 from __future__ import annotations
 
@@ -60,15 +60,11 @@ def arcface(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: many classes with clean labels, faces above all; a smaller scale (16) for small data.
-
-    Reference: Deng et al., ArcFace, CVPR 2019.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Circle loss. Sun et al.: Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020."""
+"""Circle loss."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ def circle(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: class-balanced batches, no miner; its two settings move together, so tune both.
-
-    Reference: Sun et al., Circle Loss, CVPR 2020.
 
     Example:
         >>> import torch

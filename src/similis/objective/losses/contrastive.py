@@ -1,4 +1,4 @@
-"""Contrastive loss. Hadsell, Chopra, LeCun, CVPR 2006; cosine form of Eq. 2.15 of the thesis."""
+"""Contrastive loss; cosine form of Eq. 2.15 of the thesis."""
 
 from __future__ import annotations
 
@@ -97,12 +97,8 @@ def contrastive(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
-
     When to use: a robust first try with class-balanced batches and no miner. ``euclid2`` has no
     force between coincident negatives; ``hadsell`` has its largest there.
-
-    Reference: Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006.
 
     Example:
         >>> import torch

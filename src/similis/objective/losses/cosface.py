@@ -1,4 +1,4 @@
-"""CosFace: a margin on the cosine of the own class. Wang et al., CVPR 2018."""
+"""CosFace: a margin on the cosine of the own class."""
 
 from __future__ import annotations
 
@@ -43,15 +43,11 @@ def cosface(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: like ArcFace, with a gradient that stays finite for perfectly aligned samples.
-
-    Reference: Wang et al., CosFace, CVPR 2018.
 
     Example:
         >>> import torch

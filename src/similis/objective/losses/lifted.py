@@ -1,4 +1,4 @@
-"""Lifted structured loss. Song, Xiang, Jegelka, Savarese, CVPR 2016; Eq. 2.21 of the thesis; Hermans et al., 2017."""
+"""Lifted structured loss; Eq. 2.21 of the thesis."""
 
 from __future__ import annotations
 
@@ -78,13 +78,11 @@ def lifted(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: class-balanced batches without a miner; ``generalised`` for batches with many
     positives per anchor, ``deepmetric`` to compare with the tables of the thesis.
 
-    Reference: Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016.
-    Generalised: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017.
+    Further reading: Hermans, Beyer, Leibe, In Defense of the Triplet Loss for Person Re-Identification, 2017
+    (``generalised``).
 
     Example:
         >>> import torch

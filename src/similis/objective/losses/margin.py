@@ -1,4 +1,4 @@
-"""Margin loss. Wu, Manmatha, Smola, Kraehenbuehl: Sampling Matters in Deep Embedding Learning, ICCV 2017."""
+"""Margin loss."""
 
 from __future__ import annotations
 
@@ -88,12 +88,8 @@ def margin(
 
     Shapes: embeddings (B, D), labels (B,), beta () or (C,) -> ().
 
-    Cost: time B^2 D, memory B D; T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
-
     When to use: with the miner ``distance_weighted``; robust to noise because a pair is judged by
     an absolute distance, not against another pair. 1.2 is a distance: as a cosine it would be 0.28.
-
-    Reference: Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Multi-similarity loss. Wang, Han, Huang, Dong, Scott, CVPR 2019; direction: Mohan et al., CVPR 2020."""
+"""Multi-similarity loss."""
 
 from __future__ import annotations
 
@@ -80,12 +80,9 @@ def multi_similarity(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; T tuples take memory B^2 + B D; in tiles, so no matrix of similarities is held.
-
     When to use: pairs without proxies, in class-balanced batches of five images each.
 
-    Reference: Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric
-    Learning, CVPR 2019. Direction: Mohan et al., Moving in the Right Direction, CVPR 2020.
+    Further reading: Mohan et al., Moving in the Right Direction, CVPR 2020 (``direction``).
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Neighbourhood components analysis. Goldberger, Roweis, Hinton, Salakhutdinov, NIPS 2004."""
+"""Neighbourhood components analysis."""
 
 from __future__ import annotations
 
@@ -60,12 +60,8 @@ def nca(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: when nearest neighbours decide and classes may have several islands: only near
     positives are pulled.
-
-    Reference: Goldberger et al., Neighbourhood Components Analysis, NIPS 2004.
 
     Example:
         >>> import torch

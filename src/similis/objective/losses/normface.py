@@ -1,4 +1,4 @@
-"""NormFace: softmax of scaled cosines. Wang, Xiang, Cheng, Yuille, ACM Multimedia 2017."""
+"""NormFace: softmax of scaled cosines."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: floa
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
@@ -53,8 +51,7 @@ def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: floa
     When to use: a strong and simple baseline whenever the classes are known; ArcFace, CosFace,
     SoftTriple and ProxyNCA++ are this loss with one thing added.
 
-    Reference: Wang et al., NormFace, ACM Multimedia 2017; Zhai and Wu, Classification is a Strong
-    Baseline for Deep Metric Learning, BMVC 2019.
+    Further reading: Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019.
 
     Example:
         >>> import torch

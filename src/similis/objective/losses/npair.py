@@ -1,4 +1,4 @@
-"""N-pair loss. Sohn, NIPS 2016; batch form of Eq. 2.22 of the thesis."""
+"""N-pair loss; batch form of Eq. 2.22 of the thesis."""
 
 from __future__ import annotations
 
@@ -75,12 +75,8 @@ def npair(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: raw embeddings, many classes of two samples. On the unit sphere prefer a loss with
     a temperature. ``pairs`` cannot use a memory.
-
-    Reference: Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""NT-Xent with labels. Chen, Kornblith, Norouzi, Hinton: SimCLR, ICML 2020."""
+"""NT-Xent with labels, the loss of SimCLR."""
 
 from __future__ import annotations
 
@@ -49,13 +49,8 @@ def nt_xent(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: two views or images of each class, large batches; with many positives an already
     near positive is not held back by its siblings, as it is in ``supcon``.
-
-    Reference: Chen et al., A Simple Framework for Contrastive Learning of Visual Representations,
-    ICML 2020.
 
     Example:
         >>> import torch

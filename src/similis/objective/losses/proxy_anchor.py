@@ -1,4 +1,4 @@
-"""ProxyAnchor loss. Kim, Kim, Cho, Kwak: Proxy Anchor Loss for Deep Metric Learning, CVPR 2020."""
+"""ProxyAnchor loss."""
 
 from __future__ import annotations
 
@@ -60,15 +60,11 @@ def proxy_anchor(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is unbiased: the second mean
     is linear in the terms of the classes.
 
     When to use: the default choice for a few thousand classes; fast to converge, no miner, any batches;
     its proxies want 100 times the learning rate of the network.
-
-    Reference: Kim et al., Proxy Anchor Loss for Deep Metric Learning, CVPR 2020.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""ProxyGML: only the nearest of several proxies per class. Zhu, Yang, Deng, Zheng, Liu, NeurIPS 2020."""
+"""ProxyGML: only the nearest of several proxies per class."""
 
 from __future__ import annotations
 
@@ -93,12 +93,8 @@ def proxy_gml(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, M, D) -> ().
 
-    Cost: time B C M D + C^2 M D, memory C M D; in tiles, so no matrix of similarities is held.
-
     When to use: classes of several looks, some hundred classes; with very many classes take one proxy
     each and no regularisation, as the authors do.
-
-    Reference: Zhu et al., Fewer is More, NeurIPS 2020.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""ProxyNCA: neighbourhood components with proxies. Movshovitz-Attias et al., ICCV 2017."""
+"""ProxyNCA: neighbourhood components with proxies."""
 
 from __future__ import annotations
 
@@ -70,16 +70,13 @@ def proxy_nca(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.
 
-    Reference: Movshovitz-Attias et al., ICCV 2017. Direction: Mohan et al., Moving in the Right
-    Direction, CVPR 2020.
+    Further reading: Mohan et al., Moving in the Right Direction, CVPR 2020 (``direction``).
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""ProxyNCA++: the probability form of ProxyNCA with a temperature. Teh, DeVries, Taylor, ECCV 2020."""
+"""ProxyNCA++: the probability form of ProxyNCA with a temperature."""
 
 from __future__ import annotations
 
@@ -42,16 +42,12 @@ def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, tempera
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: fine-grained retrieval with class-balanced batches and fast proxies; the preset's
     rate for the proxies (100,000 times the network's) belongs to Adam with eps = 1.0 only.
-
-    Reference: Teh, DeVries, Taylor, ProxyNCA++, ECCV 2020.
 
     Example:
         >>> import torch

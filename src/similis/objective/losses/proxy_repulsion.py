@@ -76,12 +76,10 @@ def proxy_repulsion(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D + C^2 D, memory C D; in tiles, so no matrix of similarities is held.
-
     When to use: as a contestant of ProxyAnchor. In ``proxies`` samples get no push at all; in
     ``samples`` the push grows with the batch, ``gram="mean"`` undoes that.
 
-    Reference: Psomas, Metric Learning: A Deep Dive, 2020, Eqs. 6.1 and 6.2; ProxyAnchor: Kim et al., CVPR 2020.
+    Further reading: Kim et al., Proxy Anchor Loss for Deep Metric Learning, CVPR 2020.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Recall@k surrogate. Patel, Tolias, Matas: Recall@k Surrogate Loss with Large Batches, CVPR 2022."""
+"""Recall@k surrogate."""
 
 from __future__ import annotations
 
@@ -56,13 +56,8 @@ def recall_at_k(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D + B^2 n, memory B D + B n^2, n positives of an anchor; in tiles, so no matrix of
-    similarities is held.
-
     When to use: when the measure is recall at k, with the largest batches that fit (the paper uses
     thousands of images with gradient caching).
-
-    Reference: Patel et al., Recall@k Surrogate Loss with Large Batches and Similarity Mixup, CVPR 2022.
 
     Example:
         >>> import torch

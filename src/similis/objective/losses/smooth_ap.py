@@ -1,4 +1,4 @@
-"""Smooth-AP. Brown, Xie, Kalogeiton, Zisserman: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV 2020."""
+"""Smooth-AP."""
 
 from __future__ import annotations
 
@@ -50,14 +50,9 @@ def smooth_ap(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D + B^2 n, memory B D + B n^2, n positives of an anchor; in tiles, so no matrix of
-    similarities is held.
-
     When to use: when the measure is average precision, with large class-balanced batches; the force
     is confined to similarities within a few T of each other, so start from a network that ranks
     better than chance.
-
-    Reference: Brown et al., Smooth-AP, ECCV 2020.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""SoftTriple: several softly assigned centres per class. Qian, Shang, Sun, Hu, Li, Jin, ICCV 2019."""
+"""SoftTriple: several softly assigned centres per class."""
 
 from __future__ import annotations
 
@@ -88,16 +88,12 @@ def soft_triple(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
 
-    Cost: time B C K D + C K^2 D, memory C K D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: classes of several looks; start with more centres than needed, the last term merges
     them (:func:`effective_centers` counts what is left).
-
-    Reference: Qian et al., SoftTriple Loss, ICCV 2019.
 
     Example:
         >>> import torch

@@ -39,16 +39,12 @@ def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
 
-    Cost: time B C D, memory C D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: as a baseline. Vectors of unit length are allowed but bound the logits: use
     ``normface``, which has a scale for that.
-
-    Reference: Bridle, 1990; Eq. 2.26 of the thesis.
 
     Example:
         >>> import torch

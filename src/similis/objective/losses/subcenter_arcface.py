@@ -1,4 +1,4 @@
-"""Sub-centre ArcFace: several centres per class. Deng, Guo, Liu, Gong, Zafeiriou, ECCV 2020."""
+"""Sub-centre ArcFace: several centres per class."""
 
 from __future__ import annotations
 
@@ -65,15 +65,11 @@ def subcenter_arcface(
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
 
-    Cost: time B C K D, memory C K D; in tiles, so no matrix of similarities is held.
-
     Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
     sampled sum
     is too small on average.
 
     When to use: noisy labels or classes of several looks; wrong labels gather at the minor centres.
-
-    Reference: Deng et al., Sub-center ArcFace, ECCV 2020.
 
     Example:
         >>> import torch

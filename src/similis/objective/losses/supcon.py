@@ -1,4 +1,4 @@
-"""Supervised contrastive loss. Khosla et al.: Supervised Contrastive Learning, NeurIPS 2020."""
+"""Supervised contrastive loss."""
 
 from __future__ import annotations
 
@@ -52,12 +52,8 @@ def supcon(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D, memory B D; in tiles, so no matrix of similarities is held.
-
     When to use: class-balanced batches, the larger the better; a steady choice without a miner, and
     the natural one for graded similarity.
-
-    Reference: Khosla et al., Supervised Contrastive Learning, NeurIPS 2020.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Triplet loss. Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015; cosine form of Eq. 2.17 of the thesis."""
+"""Triplet loss; cosine form of Eq. 2.17 of the thesis."""
 
 from __future__ import annotations
 
@@ -87,14 +87,10 @@ def triplet(
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 
-    Cost: time B^2 D + B^2 log n, memory B D, n positives of an anchor (smooth or with direction: n instead
-    of log n); T tuples take memory T + B D; in tiles, so no matrix of similarities is held.
-
     When to use: with a miner (``semi_hard``, ``distance_weighted``) and class-balanced batches; most
     triplets of a trained network are satisfied and silent.
 
-    Reference: Schroff et al., FaceNet, CVPR 2015. Direction: Mohan et al., Moving in the Right
-    Direction, CVPR 2020.
+    Further reading: Mohan et al., Moving in the Right Direction, CVPR 2020 (``direction``).
 
     Example:
         >>> import torch

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from similis.objective.terms.gradients import Gram
 from similis.registry import unknown
 from similis.values import UserError
 
@@ -54,9 +53,6 @@ def products(rows: Tensor, columns: Tensor) -> Tensor:
         return torch.einsum("rmd,cd->rcm", rows, columns)
     if columns.ndim == 3:
         return (rows @ columns.flatten(0, 1).T).view(len(rows), *columns.shape[:2])
-    if rows is columns and not torch.compiler.is_compiling():
-        found: Tensor = Gram.apply(rows)  # type: ignore[no-untyped-call]
-        return found
     return rows @ columns.T
 
 

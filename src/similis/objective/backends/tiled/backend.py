@@ -24,7 +24,7 @@ from similis.objective.terms.distances import Geometry, products, squares
 from similis.objective.terms.pair_products import ENTRIES, similarities_at
 from similis.objective.terms.reductions import Reduced, Term, Top, as_terms
 from similis.objective.terms.tile import MUTUAL, NORMS, Ask, WatchedTile
-from similis.sphere import full_precision, widen
+from similis.sphere import widen
 from similis.values import UserError
 
 DEFAULT = Tiling(256, 1024)
@@ -136,8 +136,7 @@ class Tiled:
     def hinges(self, geometry: Geometry, margin: float) -> Hinges:
         """The hinge over all triplets by sorted positives."""
         plans = [self.plan(Ask("neg", no_terms), number) for number in range(len(self.sides))]
-        with full_precision(self.operands.vectors):
-            found = run_tiled(TripletHinges(plans, geometry, margin))
+        found = run_tiled(TripletHinges(plans, geometry, margin))
         return Hinges(*(self.restore_order(x) for x in found))
 
 
