@@ -14,7 +14,7 @@ from similis.objective.terms.reductions import Reduced, Top, as_terms, evaluate
 from similis.objective.terms.tile import Ask, Tile
 from similis.values import UserError
 
-LEAST, DEVICE_LEAST = 2**15, 2**20  # pairs from which positives are listed
+LEAST = 2**15  # pairs from which positives are listed
 SHARE = 1 / 8  # of the columns, which positives are at most
 
 
@@ -36,14 +36,10 @@ class ListedTile(Tile):
 def list_positives(
     ask: Ask, block: Block, row_labels: Tensor | None, share: float = SHARE
 ) -> tuple[Tensor, Tensor] | None:
-    """Column numbers (r, m) of each row's positives in a block and which are real; None where a list does not pay.
-
-    Below ``DEVICE_LEAST`` pairs a device waits for launches, not for its memory.
-    """
+    """Column numbers (r, m) of each row's positives in a block and which are real; None where a list does not pay."""
     if ask.which != "pos" or ask.dots or row_labels is None or block.labels is None or block.relation is not None:
         return None
-    least = LEAST if block.vectors.is_cpu else DEVICE_LEAST
-    if len(row_labels) * len(block) < least or torch.compiler.is_compiling():
+    if len(row_labels) * len(block) < LEAST or torch.compiler.is_compiling():
         return None
     if any(v.ndim > 1 for v in ask.rows):  # a further axis may stand for all columns
         return None

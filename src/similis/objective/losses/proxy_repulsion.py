@@ -13,7 +13,7 @@ from similis.objective.references import References
 from similis.objective.terms.reductions import lse, present, softplus
 from similis.registry import Cost, Preset, Range, register_loss, unknown
 from similis.sphere import full_precision
-from similis.values import DeviceBudget, UserError
+from similis.values import UserError
 
 Form = Literal["samples", "proxies", "hybrid"]
 Gram = Literal["sum", "mean"]
@@ -39,7 +39,6 @@ Gram = Literal["sum", "mean"]
         "hybrid": {"form": "hybrid"},
     },
     presets={"thesis": Preset({"scale": 32.0, "margin_cos": 0.1}, "thesis, chapter 6", lr_multiplier=100.0)},
-    budgets={"hybrid": DeviceBudget(dense=250)},  # two losses in one
     space={"margin_cos": Range(0.0, 1.0, step=0.1), "scale": Range(2.0, 100.0, step=2.0)},
 )
 def proxy_repulsion(
