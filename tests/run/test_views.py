@@ -68,7 +68,7 @@ def test_labels_of_the_training_images_decide_nothing(tmp_path):
     ("changes", "words"),
     [
         ({"training__labelled": False}, "images without labels need views=2"),
-        ({**VIEWS, "training__batch_size": 11}, "a batch is a multiple of the views"),
+        ({**VIEWS, "training__batch_size": 11}, "the batch must be a multiple of the views"),
     ],
 )
 def test_a_specification_that_cannot_be_is_refused(changes, words):
@@ -80,7 +80,7 @@ def test_a_specification_that_cannot_be_is_refused(changes, words):
     ("changes", "words"),
     [
         ({"training__views": 2, "objective__loss": "multi_similarity"}, "set training.sampler=random"),
-        ({**BARE, "objective__loss": "proxy_anchor"}, "learns a proxy for each class .* choose circle"),
+        ({**BARE, "objective__loss": "proxy_anchor"}, "learns a proxy for each class, .* choose circle"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(tmp_path, changes, words):
