@@ -75,10 +75,11 @@ def test_a_run_gives_the_bits_of_the_cpu(way, device, tmp_path):
 
 def test_a_plan_is_timed_on_the_device(device, tmp_path):
     machine = Machine(root=tmp_path, device=str(device))
-    spec = fit_defaults(small(), {}, machine)
+    fitted = fit_defaults(prepare(small(), machine), {})
+    spec = fitted.spec
     assert (spec.model.image_size, spec.evaluation.batch_size) == (16, 100)  # as they were: it is no processor
     assert total_memory(machine.chosen) > 0
-    assert all(seconds > 0 for seconds in measure_step(prepare(spec, machine))[:2])
+    assert all(seconds > 0 for seconds in measure_step(fitted)[:2])
 
 
 def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):
