@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROVED = Path(".ci/proved.toml")
-PYTEST = (sys.executable, "-m", "pytest", "-q", "--timeout", "3600")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "--timeout", "3600")
 
 
 class Tier(NamedTuple):
