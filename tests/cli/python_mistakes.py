@@ -76,7 +76,7 @@ MODELS = [
     M("similis.evaluate(x, words[:3])", "'labels': 3", "one length above 0", "need"),
     M("similis.evaluate(x, y, ks=1)", "ks=1", "numbers from 1", "for example ks=(1, 8)"),
     M("similis.evaluate(x, y, similarity='euclid')", "'euclid'", "known: cosine, dot", "unknown similarity"),
-    M("similis.evaluate(x * float('nan'), y)", "6 of 6 vectors", "not finite", "look at the values of the loss"),
+    M("similis.evaluate(x * float('nan'), y)", "6 of 6 vectors", "not finite", "check the values of the loss"),
     M("similis.verify(Embedded(x, words, None), far=0)", "far=0", "between 0.08 (one pair) and 1", "raise it"),
     M("similis.search(x, x[:, :4], 2)", "(6, 8)", "the same dimension", "both need"),
     M("similis.search(x, x, 0)", "k=0", "1 neighbour or more", "ask for"),

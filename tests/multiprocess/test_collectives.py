@@ -126,7 +126,7 @@ def test_a_lost_rank_begins_again_with_the_others(tmp_path):
 def test_a_rank_that_is_lost_too_often_ends_the_call(tmp_path):
     with pytest.raises(WorkersLostError, match=r"rank 1 of 2 was lost \(exit code -9\) after 0 restarts"):
         launch(vanishing, 2, tmp_path, 9, restarts=0)
-    with pytest.raises(UserError, match="at least one"):
+    with pytest.raises(UserError, match="give 1 or more"):
         launch(vanishing, 0)
 
 

@@ -60,7 +60,7 @@ def test_collapse_shows():
 
 
 def test_too_little_is_refused():
-    with pytest.raises(UserError, match="needs two"):
+    with pytest.raises(UserError, match="give two or more"):
         collapse.uniformity(torch.ones(1, 3))
     with pytest.raises(UserError, match="not empty"):
         collapse.spectral_decay(torch.ones(0, 3))
