@@ -91,18 +91,13 @@ def test_a_label_that_vanishes_meanwhile_leaves_the_estimate_alive(tmp_path, mon
     model.add([photo(n) for n in range(6)], labels=["a", "a", "a", "b", "b", "b"], ids=[str(n) for n in range(6)])
     held = Collection(model.save(tmp_path / "bundle"), tmp_path / "store.sqlite", Limits(), Metrics())
     try:
-        failures = iter([ValueError("a label vanished"), None])
         estimate = held.model.limit_of_unknown
 
-        def sometimes(contents):
-            error = next(failures, None)
-            if error is not None:
-                raise error
-            return estimate(contents)
+        def vanish(contents):
+            raise ValueError("a label vanished")
 
-        monkeypatch.setattr(held.model, "limit_of_unknown", sometimes)
-        for expected in ("failed", "current"):
-            held.estimate = ""
+        for expected, way in (("failed", vanish), ("current", estimate)):
+            monkeypatch.setattr(held.model, "limit_of_unknown", way)
             held._changed.set()
             for _ in range(2000):
                 if held.estimate == expected:
