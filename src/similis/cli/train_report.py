@@ -11,7 +11,7 @@ from similis.engine.device import GIB
 from similis.run.checks import BALANCED, check_run
 from similis.run.cost import estimate_seconds, format_duration, measure_step
 from similis.run.defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, step_memory
-from similis.run.parts import Source, resolve_sampler
+from similis.run.parts import Source
 from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
@@ -142,7 +142,7 @@ def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
 
 def batch_words(spec: RunSpec) -> str:
     """How many images a batch has, and of how many classes where that is decided."""
-    size, each, sampler = spec.training.batch_size, spec.training.per_class, resolve_sampler(spec)
+    size, each, sampler = spec.training.batch_size, spec.training.per_class, spec.sampler
     return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
 
 

@@ -16,7 +16,6 @@ from similis.data.sampling import samplers
 from similis.networks.backbone import ZOO, backbones
 from similis.objective.loss_options import get_preset
 from similis.registry import losses, miners, regularisers
-from similis.run.parts import resolve_sampler
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
 from similis.values import UserError
@@ -83,7 +82,7 @@ def source_fingerprints(spec: RunSpec) -> dict[str, str]:
     miner = objective.miner or (preset.miner if preset else None)
     found = {
         "loss": source_hash(losses, objective.loss),
-        "sampler": source_hash(samplers, resolve_sampler(spec)),
+        "sampler": source_hash(samplers, spec.sampler),
         "backbone": source_of_backbone(spec.model.backbone),
     }
     if miner is not None:

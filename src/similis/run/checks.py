@@ -10,7 +10,7 @@ from torch import Tensor
 
 from similis.objective.loss_options import check_settings
 from similis.registry import losses
-from similis.run.parts import Source, resolve_sampler
+from similis.run.parts import Source
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.values import DataError, UserError
@@ -43,10 +43,8 @@ def check_run(spec: RunSpec, source: Source) -> None:
 def check_views(spec: RunSpec) -> None:
     """Raise on two views in batches of whole classes, and on proxies without classes."""
     t, entry = spec.training, losses.get(spec.objective.loss)
-    if t.views > 1 and resolve_sampler(spec) != "random":
-        raise UserError(
-            f"training.views is {t.views} and the sampler is {resolve_sampler(spec)}; set training.sampler=random"
-        )
+    if t.views > 1 and spec.sampler != "random":
+        raise UserError(f"training.views is {t.views} and the sampler is {spec.sampler}; set training.sampler=random")
     if not t.labelled and entry.learns:
         fit = ", ".join(each.name for each in losses if not each.learns)
         raise UserError(f"{entry.name} learns a proxy for each class, and the images have no labels; choose {fit}")
@@ -77,7 +75,7 @@ def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> No
 
 def check_layout(spec: RunSpec, labels: Tensor) -> None:
     """Raise if balanced batches cannot be made of the training images; the error names the nearest that can."""
-    t, sampler = spec.training, resolve_sampler(spec)
+    t, sampler = spec.training, spec.sampler
     asked = Layout(t.batch_size, t.per_class)
     if sampler not in BALANCED or is_possible(asked, labels, sampler):
         return

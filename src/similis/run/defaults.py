@@ -17,9 +17,7 @@ from similis.data.splits import validation_classes
 from similis.engine.device import GIB, count_cores, total_memory
 from similis.run.checks import BALANCED, Layout, fitting_layout
 from similis.run.machine import Machine
-from similis.run.parts import resolve_sampler
 from similis.run.prepared import Prepared
-from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.values import UserError
 
@@ -87,7 +85,7 @@ def fit_share(run: Prepared) -> float:
 def fit_size(run: Prepared) -> Prepared:
     """The run with fewer pixels of a side than the network's own where training would take much longer than minutes."""
     own, kept = run.network.cost()
-    passes = sum(step.epochs * len(step.rows) for step in training_steps(run.spec, run.source.split))
+    passes = sum(step.epochs * len(step.rows) for step in run.steps)
     budget = CORE_BYTES * count_cores()
     smaller = [size for size in SIZES if size < own]
     if not smaller or passes * kept <= budget:
@@ -145,7 +143,7 @@ def fit_machine(run: Prepared, *, loaders: int | None, cache_gb: float | None) -
 
 def fit_batch(run: Prepared, keys: Mapping[str, Any]) -> Prepared:
     """A batch that the training images can make, as far as its size and its images of a class were not asked for."""
-    t, sampler = run.spec.training, resolve_sampler(run.spec)
+    t, sampler = run.spec.training, run.spec.sampler
     labels = run.source.manifest.labels[run.source.split.train]
     asked, layout = Layout(t.batch_size, t.per_class), None
     kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}

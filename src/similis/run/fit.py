@@ -11,8 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from similis.networks.embedder import Embedder
-from similis.run.parts import resolve_sampler
-from similis.run.recorder import Recorder, chosen_contents, chosen_path
+from similis.run.recorder import Recorder
 from similis.run.stage import Selection, Stage
 from similis.run.task import batches_of, build_task
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
@@ -51,7 +50,7 @@ def run_stage(stage: Stage) -> Selection:
                 task,
                 batches_of(stage, task),
                 progress,
-                before_epoch=recorder.mine if resolve_sampler(stage.spec) == "mined" else None,
+                before_epoch=recorder.mine if stage.spec.sampler == "mined" else None,
                 after_step=recorder.on_step,
                 after_epoch=recorder.on_epoch_end,
                 epochs=stage.epochs,
@@ -66,8 +65,7 @@ def usable_checkpoint(stage: Stage) -> Checkpoint | None:
     if kept is None or not kept.notes["best_epoch"]:
         return kept
     try:
-        contents = chosen_contents(stage.folder, stage.name)
-        _, described = read_tensors(chosen_path(stage.folder, stage.name), contents)
+        _, described = read_tensors(stage.folder.best(stage.name), stage.folder.best_contents(stage.name))
     except DamagedError as error:
         logger.warning("%s begins again, because its best weights are lost: %s", stage.name, error)
         return None
@@ -78,7 +76,7 @@ def usable_checkpoint(stage: Stage) -> Checkpoint | None:
 
 def load_chosen(model: Embedder, folder: RunFolder, stage: str) -> None:
     """Put the weights that a stage chose into the model."""
-    load_model(model, chosen_path(folder, stage), chosen_contents(folder, stage))
+    load_model(model, folder.best(stage), folder.best_contents(stage))
 
 
 def choose_share(stage: Stage, found: Selection, start: Mapping[str, Tensor]) -> Selection:

@@ -22,7 +22,6 @@ from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Objective, regulariser
 from similis.objective.wrappers.memory import WithMemory
 from similis.objective.wrappers.nested import Nested
-from similis.registry import losses
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
 from similis.run.spec import RunSpec
@@ -149,13 +148,6 @@ def base_loss(objective: nn.Module) -> Loss:
     return inner
 
 
-def resolve_sampler(spec: RunSpec) -> str:
-    """The name of the sampler that makes the batches: the one asked for, or the loss's own."""
-    if not spec.training.labelled:
-        return spec.training.sampler or "random"
-    return spec.training.sampler or losses.get(spec.objective.loss).sampler
-
-
 def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table: Mined | None = None) -> Tensor:
     """Row numbers of the manifest, (batches, B), for one epoch over these rows.
 
@@ -167,7 +159,7 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
         table: what was mined over these rows, for the sampler ``mined``; where nothing was found (a model that
             has collapsed), the epoch has random batches.
     """
-    t, name, labels = spec.training, resolve_sampler(spec), source.manifest.labels[rows]
+    t, name, labels = spec.training, spec.sampler, source.manifest.labels[rows]
     if name == "mined" and table is None:
         raise UserError("the sampler mined makes its batches from a mined table; mine the rows first")
     own: dict[str, Any] = {"per_class": t.per_class, "batch_size": t.batch_size}

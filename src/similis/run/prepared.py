@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from similis.data.manifest import Manifest
+from similis.run.address import address, files_fingerprint
 from similis.run.machine import Machine
 from similis.run.network import Network, normalises
 from similis.run.parts import Source, divide_data, open_manifest
 from similis.run.places import with_whole_paths
+from similis.run.protocol import TrainingStep, training_steps
 from similis.run.spec import RunSpec, change
 
 
@@ -31,6 +34,17 @@ class Prepared:
     manifest: Manifest
     source: Source
     network: Network
+
+    @cached_property
+    def address(self) -> str:
+        """Where the result of the run lives, on its data and this machine's kind of device."""
+        files = files_fingerprint(self.spec)
+        return address(self.spec, self.source.split.fingerprint, files, self.machine.chosen.type)
+
+    @cached_property
+    def steps(self) -> tuple[TrainingStep, ...]:
+        """The trainings that the run consists of."""
+        return training_steps(self.spec, self.source.split)
 
     def change(self, changes: Mapping[str, Any]) -> Prepared:
         """The same run with other values at dotted keys; what they do not touch is kept."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from similis.run.spec import RunSpec
 from similis.run.stage import Stage
 from similis.training.checkpoint import save_checkpoint
 from similis.training.events import Events
-from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport, Task
 from similis.training.randomness import mixed_seed
 from similis.training.rank_zero import is_first, share_first
@@ -28,16 +26,6 @@ from similis.values import Communicator, DivergedError
 
 MINING = 7  # sets the draws of mining apart from those of other purposes
 LOG_STEPS = 20  # steps on a device between two looks at their losses, each of which waits for it
-
-
-def chosen_path(folder: RunFolder, stage: str) -> Path:
-    """Where the chosen weights of a stage are kept until the run is done."""
-    return folder.path / f"best-{stage}.safetensors"
-
-
-def chosen_contents(folder: RunFolder, stage: str) -> str:
-    """What that file says it holds."""
-    return f"{folder.address}/best-{stage}"
 
 
 class Recorder:
@@ -161,8 +149,7 @@ class Recorder:
             return
         inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
         folder, name = self.stage.folder, self.stage.name
-        metadata = {"contents": chosen_contents(folder, name), "epoch": str(epoch)}
-        save_model(chosen_path(folder, name), inner, metadata)
+        save_model(folder.best(name), inner, {"contents": folder.best_contents(name), "epoch": str(epoch)})
 
 
 def refresh_table(

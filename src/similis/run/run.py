@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,17 +13,15 @@ import torch
 from similis.data.examples import FeatureData
 from similis.data.loader import Loader
 from similis.retrieval.evaluate import Evaluation
-from similis.run.address import NUMERICS, address, code_version, environment, files_fingerprint
+from similis.run.address import NUMERICS, code_version, environment
 from similis.run.checks import check_run
 from similis.run.evaluation import evaluate_test_split, validation_recall
 from similis.run.features import frozen_features
 from similis.run.fit import choose_share, load_chosen, run_stage
 from similis.run.machine import Machine, Watch
-from similis.run.parts import HeadOnly, Parts, build_loader, resolve_sampler
+from similis.run.parts import HeadOnly, Parts, build_loader
 from similis.run.places import claim_run, find_run, remove_unbegun, run_name, sole_writer
 from similis.run.prepared import Prepared, prepare
-from similis.run.protocol import TrainingStep, training_steps
-from similis.run.recorder import chosen_path
 from similis.run.result import RunResult, read_result
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage
@@ -91,12 +89,12 @@ def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = Non
 def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
     """:func:`run` with what was opened and built for it before."""
     keep_freed_memory()
-    root, others, place = run.machine.root, run.machine.communicator, address_of(run)
+    root, others = run.machine.root, run.machine.communicator
     if others is None and (done := find_result(run)):
         return done
     check_run(run.spec, run.source)
-    new = is_first(others) and find_run(root, place) is None
-    folder = claim_run(root, run_name(run.spec), place, others)
+    new = is_first(others) and find_run(root, run.address) is None
+    folder = claim_run(root, run_name(run.spec), run.address, others)
     with sole_writer(folder, others):
         try:
             return run_in_folder(run, watch or Watch(), folder)
@@ -106,17 +104,10 @@ def run_prepared(run: Prepared, watch: Watch | None = None) -> RunResult:
             raise
 
 
-def address_of(run: Prepared) -> str:
-    """The address of a run on its data and this machine's kind of device."""
-    spec, split = run.spec, run.source.split
-    return address(spec, split.fingerprint, files_fingerprint(spec), run.machine.chosen.type)
-
-
 def find_result(run: Prepared) -> RunResult | None:
     """What an earlier call has found; None if the run is not done."""
-    place = address_of(run)
-    known = find_run(run.machine.root, place)
-    return None if known is None else read_done(RunFolder(known, place), run.spec)
+    known = find_run(run.machine.root, run.address)
+    return None if known is None else read_done(RunFolder(known, run.address), run.spec)
 
 
 def read_done(folder: RunFolder, spec: RunSpec) -> RunResult | None:
@@ -124,7 +115,7 @@ def read_done(folder: RunFolder, spec: RunSpec) -> RunResult | None:
     done = read_result(folder, folder.address, spec)
     for stage in ("select", "refit") if done is not None else ():
         last = folder.checkpoint(stage)
-        folder.tidy(path.name for path in (last, previous_checkpoint(last), chosen_path(folder, stage)))
+        folder.tidy(path.name for path in (last, previous_checkpoint(last), folder.best(stage)))
     return done
 
 
@@ -147,8 +138,8 @@ def run_in_folder(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
 
 def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     """Go through the training steps of the protocol, then evaluate."""
-    spec, steps = run.spec, training_steps(run.spec, run.source.split)
-    parts, chosen = train_steps(run, steps, watch, folder)
+    spec, steps = run.spec, run.steps
+    parts, chosen = train_steps(run, watch, folder)
     first = is_first(run.machine.communicator)
     test, before = measure_model(run, parts, watch, folder) if first else (None, ())
     shared = {"share": chosen.share} if spec.training.interpolate else {}
@@ -166,15 +157,13 @@ def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
         excluded=0 if test is None else test.excluded,
         before=before,
         facts=collect_facts(run) | shared,
-        cost={"mining_seconds": round(chosen.mining_seconds, 3)} if resolve_sampler(spec) == "mined" else {},
+        cost={"mining_seconds": round(chosen.mining_seconds, 3)} if spec.sampler == "mined" else {},
     )
 
 
-def train_steps(
-    run: Prepared, steps: Sequence[TrainingStep], watch: Watch, folder: RunFolder
-) -> tuple[Parts, Selection]:
+def train_steps(run: Prepared, watch: Watch, folder: RunFolder) -> tuple[Parts, Selection]:
     """The model after all training steps, what validation chose for it, and the time of mining in all of them."""
-    spec, shares, mining = run.spec, run.spec.training.interpolate, 0.0
+    spec, steps, shares, mining = run.spec, run.steps, run.spec.training.interpolate, 0.0
     start = run.network.built.state_dict()
     chosen = Selection(steps[0].epochs if steps else 0, None, (), share=shares[0] if shares else 1.0)
     parts = prepare_parts(run)

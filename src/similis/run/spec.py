@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from similis.registry import unknown
+from similis.registry import losses, unknown
 from similis.run.training_spec import Part, TrainingSpec
 from similis.training.files import in_one_line
 from similis.values import UserError
@@ -112,6 +112,12 @@ class RunSpec(Part):
     training: TrainingSpec = TrainingSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     seed: int = 0
+
+    @property
+    def sampler(self) -> str:
+        """The name of the sampler that makes the batches: the one asked for, or the loss's own."""
+        own = losses.get(self.objective.loss).sampler if self.training.labelled else "random"
+        return self.training.sampler or own
 
     if not TYPE_CHECKING:  # editors see the fields
 

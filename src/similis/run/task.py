@@ -12,7 +12,7 @@ from similis.data.sampling import shard_batches
 from similis.objective.loss import Loss
 from similis.objective.sharding import shard
 from similis.retrieval.offline_mining import Mined
-from similis.run.parts import base_loss, build_objective, epoch_batches, resolve_sampler
+from similis.run.parts import base_loss, build_objective, epoch_batches
 from similis.run.stage import Stage
 from similis.training.loop import Task
 from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups
@@ -70,7 +70,7 @@ def compile_parts(model: nn.Module, objective: nn.Module, communicator: Communic
 
 def steps_of(stage: Stage) -> int:
     """Batches of an epoch; those of mined tuples are counted before anything is mined."""
-    if resolve_sampler(stage.spec) == "mined":
+    if stage.spec.sampler == "mined":
         return mined_batches(len(stage.rows), stage.spec.training.batch_size)
     return len(epoch_batches(stage.spec, stage.source, stage.rows, 0))
 

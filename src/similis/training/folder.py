@@ -47,6 +47,14 @@ class RunFolder:
         """Where the last position of a stage (``select`` or ``refit``) is kept."""
         return self.path / f"checkpoint-{stage}.safetensors"
 
+    def best(self, stage: str) -> Path:
+        """Where the chosen weights of a stage are kept until the run is done."""
+        return self.path / f"best-{stage}.safetensors"
+
+    def best_contents(self, stage: str) -> str:
+        """What that file says it holds."""
+        return f"{self.address}/best-{stage}"
+
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file atomically."""
         text = json.dumps(value, indent=2, sort_keys=True) + "\n"
