@@ -23,7 +23,7 @@ result = similis.train({
     "training": {"epochs": asked.epochs, "batch_size": asked.batch},
 })  # fmt: skip
 for row in result.before:  # the network before training, on the same classes
-    print(f"unseen classes, untouched at {row['pixels']} pixels: R@1 {100 * row['recall@1']:.1f} %")
+    print(f"unseen classes, before training at {row['pixels']} pixels: R@1 {100 * row['recall@1']:.1f} %")
 print(f"unseen classes, trained at {asked.size} pixels: R@1 {100 * result.test['recall@1']:.1f} %")
 
 model = similis.load(result.folder)

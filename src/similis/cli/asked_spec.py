@@ -19,15 +19,17 @@ from similis.run.training_spec import TrainingSpec
 from similis.values import UserError
 
 FILES = (".yaml", ".yml", ".json")
-LR = TrainingSpec().lr
 # What measured best on validation classes: python -m benchmarks.fine_tuning
 RECIPES: dict[str, dict[str, Any]] = {
-    "careful": {"model.dim": None, "training.lr": LR, "training.interpolate": [0.0, 0.25, 0.5, 0.75, 1.0]},
+    "careful": {
+        "model.dim": None,
+        "training.lr": TrainingSpec().lr,
+        "training.interpolate": [0, 0.25, 0.5, 0.75, 1],
+    },
 }
 # What --all-classes means: nothing validates and nothing tests.
 ALL_CLASSES: dict[str, Any] = {"data.test_share": 0.0, "training.select": "last"}
 Fit = Callable[[Prepared, Mapping[str, Any]], Prepared]
-SCRATCH = ("small_conv",)  # networks without published weights
 
 
 def asked_keys(named: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def asked_spec(source: str, keys: Mapping[str, Any]) -> RunSpec:
         return parse_spec(move_loss_options(replace_values(file_values(Path(source)), keys)))
     values = move_loss_options(replace_values({"data": {"source": source}}, keys))
     model = values.setdefault("model", {})
-    if model.get("backbone") in SCRATCH:
+    if model.get("backbone") == "small_conv":
         model.setdefault("weights", None)
     if "weights" in model and model["weights"] is None:
         model.setdefault("freeze_batch_norm", False)

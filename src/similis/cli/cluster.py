@@ -9,6 +9,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Device, Model, Size, Weights
+from similis.cli.screen import print_lines
 
 
 def cluster(
@@ -24,7 +25,6 @@ def cluster(
     device: Device = "auto",
 ) -> Result:
     """Cluster photos by similarity, without labels and without a number of clusters."""
-    from similis.cli.screen import print_lines
     from similis.model.clusters import cluster_folder, copy_clusters
     from similis.model.load import ModelChoice
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from similis.cli import options
 from similis.cli.json_output import Result
+from similis.cli.screen import print_lines
 
 if TYPE_CHECKING:
     from similis.study.looks import Looks
@@ -25,7 +25,9 @@ def compare(
     loss: Annotated[str, typer.Option(help=CONTESTANT, autocompletion=options.complete_loss)],
     against: Annotated[str, typer.Option(help="The baseline, as --loss.", autocompletion=options.complete_loss)],
     hours: Annotated[float | None, typer.Option(help="Hours to spend. [up to 15 repetitions]", min=0)] = None,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Search nothing: compare the options given.")] = False,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Compare both losses with the options given; no option is searched.")
+    ] = False,
     trials: Annotated[int, typer.Option(help="Trials of each search, the preset included.")] = 6,
     sampler: Annotated[str, typer.Option(help="Batches: own (each loss's), balanced or random.")] = "own",
     margin: Annotated[float, typer.Option(help="Points of R@1 within which two losses are equivalent.")] = 1.0,
@@ -47,7 +49,6 @@ def compare(
     """Test whether a loss is better than a baseline; repetitions are added until a verdict or until time is up."""
     from similis.cli.asked_spec import asked_keys, open_asked
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
-    from similis.cli.screen import print_lines
     from similis.cli.tournament import print_record, show_files
     from similis.engine.executor import Executor
     from similis.run.defaults import fit_comparison
@@ -77,14 +78,13 @@ def compare(
     print_lines(*said)
     return {
         "sentence": said[0], "decided": judged.decided, "repetitions": len(judged.whole.repetitions),
-        "verdicts": [asdict(verdict) for verdict in judged.asked], "folder": place,
+        "verdicts": judged.asked, "folder": place,
         "files": show_files(write_report(TournamentFolder(place))),
     }  # fmt: skip
 
 
 def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) -> None:
     """One line before anything runs: what the fewest repetitions with a verdict take, beside the time given."""
-    from similis.cli.screen import print_lines
     from similis.run.cost import format_duration
     from similis.study.plan.cost import plan_cost
     from similis.study.statistics.variance_components import LEAST_REPETITIONS
@@ -97,8 +97,6 @@ def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) 
 
 def print_look(judged: JudgedTable, looks: Looks) -> None:
     """One line for an interim analysis."""
-    from similis.cli.screen import print_lines
-
     last = judged.asked[-1] if judged.asked else None
     said = f"{last.verdict} ({last.difference:+.2f} points)" if last else "did not train"
     print_lines(f"interim analysis after {looks.looks[-1]} of at most {looks.most} repetitions: {said}")

@@ -9,6 +9,8 @@ import typer
 
 from similis.cli.json_output import Outcome, Result
 from similis.cli.options import AllowCounts, Device, Root, Size, Source, Verify, Weights
+from similis.cli.screen import print_lines, show_table
+from similis.values import UserError
 
 if TYPE_CHECKING:
     from similis.data.manifest import Manifest
@@ -19,7 +21,6 @@ def show(
     *, source: Source = "", root: Root = None, allow_counts: AllowCounts = False, verify: Verify = False
 ) -> Result:
     """Show parts, counts and fingerprint of a data set; without one, list the known data sets."""
-    from similis.cli.screen import print_lines, show_table
     from similis.data.catalogue import describe_counts, known
     from similis.data.open_data import open_data
 
@@ -31,27 +32,20 @@ def show(
         show_table(f"known data sets ({len(rows)})", ("name", "official counts", "what it is"), rows)
         return {"datasets": [dict(zip(("name", "counts", "summary"), row, strict=True)) for row in rows]}
     manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
-    show_parts(manifest)
+    shown = show_parts(manifest)
     columns, fingerprint = manifest.table.column_names, manifest.fingerprint()
     print_lines(f"columns      {', '.join(columns)}", f"fingerprint  {fingerprint}")
-    return {**contents(manifest), "columns": columns, "fingerprint": fingerprint}
+    return {**shown, "columns": columns, "fingerprint": fingerprint}
 
 
-def contents(manifest: Manifest) -> dict[str, Any]:
-    """Name, images, and the images and classes of each part."""
+def show_parts(manifest: Manifest) -> dict[str, Any]:
+    """Show a table of the parts with their images and classes; return the same as values."""
     from similis.data.catalogue import count_parts
 
-    parts = {part: {"images": c.images, "classes": c.classes} for part, c in count_parts(manifest).items()}
+    parts = count_parts(manifest)
+    rows = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in parts.items()]
+    show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), rows)
     return {"name": manifest.name, "images": len(manifest), "parts": parts}
-
-
-def show_parts(manifest: Manifest) -> None:
-    """A table of the parts with their images and classes."""
-    from similis.cli.screen import show_table
-    from similis.data.catalogue import count_parts
-
-    parts = [(part, str(c.images), str(c.classes), spread(manifest, part)) for part, c in count_parts(manifest).items()]
-    show_table(f"{manifest.name}: {len(manifest)} images", ("part", "images", "classes", "images of a class"), parts)
 
 
 def spread(manifest: Manifest, part: str) -> str:
@@ -70,7 +64,10 @@ def check(
     allow_counts: AllowCounts = False,
     smallest_class: Annotated[int, typer.Option(help="Report classes with fewer images.", min=1)] = 2,
     verify: Verify = False,
-    model: Annotated[str | None, typer.Option(help="Run or network; finds copies, wrong labels, strangers.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Run or network whose embeddings find near-duplicates, wrong labels and outliers. [none]"),
+    ] = None,
     weights: Weights = "pretrained",
     size: Size = None,
     out: Annotated[Path, typer.Option(help="Folder for the list and the contact sheets.")] = Path("suspects"),
@@ -81,20 +78,19 @@ def check(
 
     With --model, images are compared by their embeddings too; what is suspected is listed and is no error.
     """
-    from similis.cli.screen import print_lines, show_table
     from similis.data.check import check_data
     from similis.data.open_data import open_data
 
     manifest = open_data(source, root=root, allow_counts=allow_counts, verify=verify)
     findings = check_data(manifest, smallest_class=smallest_class)
-    show_parts(manifest)
+    shown = show_parts(manifest)
     errors = sum(finding.severity == "error" for finding in findings)
     if findings:
         rows = [(finding.severity, finding.kind, finding.message, finding.remedy) for finding in findings]
         show_table(f"{manifest.name}: {len(findings)} findings", ("severity", "kind", "what", "what to do"), rows)
     print_lines(f"{len(manifest)} images checked: {errors} errors, {len(findings) - errors} warnings")
     listed = [{"severity": f.severity, "kind": f.kind, "message": f.message, "remedy": f.remedy} for f in findings]
-    result = {**contents(manifest), "errors": errors, "warnings": len(findings) - errors, "findings": listed}
+    result = {**shown, "errors": errors, "warnings": len(findings) - errors, "findings": listed}
     if model is not None and not any(finding.kind == "unreadable" for finding in findings):
         from similis.model.load import ModelChoice
 
@@ -106,7 +102,6 @@ def check(
 
 def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pictures: bool) -> dict[str, Any]:
     """What the embeddings of a model find: counts on the screen, a list and contact sheets in a folder."""
-    from similis.cli.screen import print_lines, show_table
     from similis.model.fault_report import FILE, count_kinds, write_faults
 
     faults = model.find_faults(manifest)
@@ -130,10 +125,8 @@ def words(
     allow_counts: AllowCounts = False,
 ) -> Result:
     """Write the similarities of class names by a text encoder, for language guidance (objective.language)."""
-    from similis.cli.screen import print_lines
     from similis.data.open_data import open_data
     from similis.networks.text import save_similarity, sentence_encoder, similarity_of_names
-    from similis.values import UserError
 
     if Path(out).suffix != ".safetensors":
         raise UserError(f"the file is {out!r}; give a name that ends in .safetensors")

@@ -11,6 +11,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Cpus, Device, Gpus, Model, OnRay, Root, Size, Source, Weights
+from similis.cli.screen import console, print_lines
 
 
 def embed(
@@ -20,7 +21,9 @@ def embed(
     model: Model,
     weights: Weights = "pretrained",
     size: Size = None,
-    key: Annotated[Literal["path", "content"], typer.Option(help="Ids: paths, or hashes of images.")] = "path",
+    key: Annotated[
+        Literal["path", "content"], typer.Option(help="Identify each image by its path, or by a hash of its content.")
+    ] = "path",
     part_size: Annotated[int, typer.Option(help="Images in a part: what a killed worker loses.", min=1)] = 4096,
     batch: Annotated[int, typer.Option(help="Images in one forward pass.", min=1)] = 64,
     workers: Annotated[int | None, typer.Option(help="Processes that embed. [1; on Ray as many as fit]", min=1)] = None,
@@ -33,7 +36,6 @@ def embed(
     device: Device = "auto",
 ) -> Result:
     """Embed every image once, in parts. If it is killed, rerun the command to embed what is missing."""
-    from similis.cli.screen import print_lines
     from similis.data.open_data import open_data
     from similis.engine.executor import Executor
     from similis.engine.ray import Share
@@ -62,7 +64,6 @@ class PartProgress:
     def show(self, images: int, more: int) -> None:
         """So many more of these images are embedded."""
         from similis.cli.progress import format_clock
-        from similis.cli.screen import console
 
         self.done += more
         spent, moves = time.perf_counter() - self.begun, sys.stdout.isatty() and self.done < images

@@ -9,6 +9,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import AllowCounts, Device, KeepTrained, Loaders, Root, Source, Weights
+from similis.cli.screen import show_table
 
 if TYPE_CHECKING:
     from similis.model.model import Model
@@ -29,7 +30,6 @@ def evaluate(
     device: Device = "auto",
 ) -> Result:
     """Evaluate models on the same images: pretrained networks by name, or models that you trained."""
-    from similis.cli.screen import show_table
     from similis.data.open_data import open_data
     from similis.model.evaluation import evaluate_model, evaluated_rows
     from similis.model.load import ModelChoice

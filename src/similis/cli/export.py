@@ -9,6 +9,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Device, KeepTrained, Loaders, Root
+from similis.cli.screen import print_lines
 
 
 def export(
@@ -25,7 +26,6 @@ def export(
     device: Device = "auto",
 ) -> Result:
     """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
-    from similis.cli.screen import print_lines
     from similis.model.export import export_bundle
     from similis.run.machine import Machine
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Outcome, Result
+from similis.cli.screen import print_lines, show_table
+from similis.values import UserError
 
 if TYPE_CHECKING:
     from similis.retrieval.index_choice import Measured, Target
@@ -28,7 +30,6 @@ def index(
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
-    from similis.cli.screen import print_lines, show_table
     from similis.model.index_folder import save_index
     from similis.model.vector_file import read_vector_file
     from similis.retrieval.index_choice import Target, choose_index
@@ -75,8 +76,6 @@ def parse_bytes(words: str) -> int:
         >>> parse_bytes("2GB"), parse_bytes("512 MiB")
         (2000000000, 536870912)
     """
-    from similis.values import UserError
-
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", words.lower())
     if found is None or not float(found[1]):
         raise UserError(f"memory {words!r} given; give a number above 0 with a unit, for example 2GB or 512MiB")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from contextvars import ContextVar
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, TextIO
 
@@ -63,7 +64,7 @@ def print_early(result: Result) -> None:
 
 
 def plain_values(value: Any) -> Any:
-    """A value as JSON has it: paths are texts, and what is no finite number is null.
+    """A value as JSON has it: records are objects, paths are texts, and what is no finite number is null.
 
     Example:
         >>> from pathlib import Path
@@ -76,6 +77,8 @@ def plain_values(value: Any) -> Any:
         return {str(key): plain_values(each) for key, each in value.items()}
     if hasattr(value, "_asdict"):
         return plain_values(value._asdict())
+    if is_dataclass(value):
+        return plain_values(vars(value))
     if isinstance(value, list | tuple):
         return [plain_values(each) for each in value]
     return value if value is None or isinstance(value, str | int) else str(value)

@@ -6,15 +6,15 @@ import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from similis import registry
 from similis.cli.json_output import Result
 from similis.cli.options import complete_loss
-
-if TYPE_CHECKING:
-    from similis.registry import LossEntry, Preset, Range
+from similis.cli.screen import console, show_table
+from similis.registry import LossEntry, Preset, Range
 
 FAMILIES = ("pair", "triplet", "proxy", "classification")
 COLUMNS = ("name", "family", "geometry", "input", "needs", "year")
@@ -41,22 +41,15 @@ def losses(
         return None
     if miners:
         return list_miners()
-    from similis.cli.screen import show_table
-    from similis.registry import losses as registered
-
     for family in FAMILIES:
-        rows = [row(entry) for entry in registered if entry.family == family]
-        if rows:
-            show_table(f"{family} ({len(rows)})", COLUMNS, rows)
-    return {"losses": [dict(zip(COLUMNS, row(entry), strict=True)) for entry in registered]}
+        rows = [row(entry) for entry in registry.losses if entry.family == family]
+        show_table(f"{family} ({len(rows)})", COLUMNS, rows)
+    return {"losses": [dict(zip(COLUMNS, row(entry), strict=True)) for entry in registry.losses]}
 
 
 def list_miners() -> Result:
     """The table of miners."""
-    from similis.cli.screen import show_table
-    from similis.registry import miners as registered
-
-    rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registered]
+    rows = [(m.name, m.returns, options(m.options) or "-", m.summary, m.paper) for m in registry.miners]
     show_table(f"miners ({len(rows)})", ("name", "returns", "options", "what it picks", "paper"), rows)
     names = ("name", "returns", "options", "summary", "paper")
     return {"miners": [dict(zip(names, each, strict=True)) for each in rows]}
@@ -71,13 +64,9 @@ def needs(entry: LossEntry) -> list[str]:
     """What a loss needs: proxies or class weights, a miner, batches with several images of each class."""
     wanted = [name.replace("_", " ") for name in entry.learns]
     miners = sorted({preset.miner for preset in entry.presets.values() if preset.miner})
-    if miners:
-        wanted.append("miner: " + " or ".join(miners))
-    if entry.sampler == "balanced":
-        wanted.append("balanced batches")
-    if entry.input == "raw":
-        wanted.append("raw vectors")
-    return wanted
+    wanted += [f"miner: {' or '.join(miners)}"] if miners else []
+    wanted += ["balanced batches"] if entry.sampler == "balanced" else []
+    return wanted + (["raw vectors"] if entry.input == "raw" else [])
 
 
 def year(paper: str) -> str:
@@ -88,10 +77,7 @@ def year(paper: str) -> str:
 
 def show(*, name: Name) -> Result:
     """Show formula, paper, forms, defaults, presets and needs of a loss."""
-    from similis.cli.screen import console
-    from similis.registry import losses as registered
-
-    entry = registered.get(name)
+    entry = registry.losses.get(name)
     screen = console()
     screen.print(f"{entry.name}: {entry.summary}\n", markup=False)
     screen.print(textwrap.indent(formula(entry), "    ") + "\n", markup=False)
@@ -102,6 +88,7 @@ def show(*, name: Name) -> Result:
 
 def facts(entry: LossEntry) -> dict[str, str]:
     """Title -> text of every fact, in the order shown."""
+    rate = f" at {entry.lr_multiplier:g} times the learning rate of the network"
     return {
         "paper": entry.paper,
         "original": f"{entry.network} (network and embedding size)",
@@ -117,7 +104,7 @@ def facts(entry: LossEntry) -> dict[str, str]:
         "needs": ", ".join(needs(entry)) or "nothing beside labels",
         "miner": describe_mining(entry),
         "sampler": f"{entry.sampler} batches",
-        "learns": describe_learned(entry),
+        "learns": f"{', '.join(entry.learns)}{rate}" if entry.learns else "nothing",
         "relation": RELATIONS[entry.relation],
         "memory": "may use a cross-batch memory" if entry.memory else "no cross-batch memory",
         "classes": SAMPLING[entry.class_sampling],
@@ -148,13 +135,6 @@ def describe_mining(entry: LossEntry) -> str:
     alone = f"uses all {entry.accepts} unless you name a miner"
     own = "mines by itself (mined=True)" if entry.options.get("mined") else alone
     return f"{own}; takes {entry.accepts} of a miner: similis losses --miners"
-
-
-def describe_learned(entry: LossEntry) -> str:
-    """What the loss learns and at which rate."""
-    if not entry.learns:
-        return "nothing"
-    return f"{', '.join(entry.learns)} at {entry.lr_multiplier:g} times the learning rate of the network"
 
 
 def options(values: Mapping[str, object]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Result
+from similis.cli.screen import print_lines, show_table
+from similis.values import import_extra
 
 if TYPE_CHECKING:
     from similis.sklearn.estimator import MetricLearner
@@ -25,20 +27,21 @@ def metric(
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
 ) -> Result:
     """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
-    from similis.cli.screen import print_lines, show_table
     from similis.data.readers.tables import read_columns
     from similis.sklearn import MetricLearner
     from similis.sklearn.report import accuracies, parse_table
-    from similis.values import import_extra
 
     import_extra("matplotlib")  # of the report: missed now, not after the learning
     rows = parse_table(read_columns(table), label)
     learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
     found = accuracies(rows, learner, seed)
     learner.fit(rows.values, list(rows.labels))
-    shares = shares_of(learner, rows)
-    write_report(output, rows, learner, found, shares)
-    title = f"{len(rows.labels)} rows, {len(rows.columns)} columns, {len(set(rows.labels))} classes"
+    shares: dict[str, float] = {}  # of the columns, the largest first; a kernel mixes them
+    if kernel == "linear":
+        shares = dict(sorted(zip(rows.columns, learner.importances_.tolist(), strict=True), key=lambda item: -item[1]))
+    counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
+    title = ", ".join(f"{count} {name}" for name, count in counts.items())
+    write_report(output, rows, learner, found, shares=shares, title=title)
     names = {"before": "columns of unit variance", "after": f"learned ({objective})"}
     show_table(title, ("metric", "3 nearest neighbours, %"), [(names[key], str(value)) for key, value in found.items()])
     if shares:
@@ -47,20 +50,17 @@ def metric(
     if rows.left_out:
         print_lines(f"left out, not numbers: {', '.join(rows.left_out)}")
     print_lines(f"report: {output / 'report.md'}")
-    counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
     return {**counts, **found, "shares": shares, "left_out": rows.left_out, "report": output / "report.md"}
 
 
-def shares_of(learner: MetricLearner, rows: Table) -> dict[str, float]:
-    """Column -> share, largest first; nothing with a kernel, which mixes the columns."""
-    if learner.kernel != "linear":
-        return {}
-    order = sorted(zip(rows.columns, learner.importances_.tolist(), strict=True), key=lambda item: -item[1])
-    return dict(order)
-
-
 def write_report(
-    folder: Path, rows: Table, learner: MetricLearner, found: dict[str, Accuracy], shares: dict[str, float]
+    folder: Path,
+    rows: Table,
+    learner: MetricLearner,
+    found: dict[str, Accuracy],
+    *,
+    shares: dict[str, float],
+    title: str,
 ) -> None:
     """Pictures, the matrix as a table, and one page of text."""
     import csv
@@ -77,8 +77,7 @@ def write_report(
     save_figure(shown, folder / "map.png")
     lines = [
         "# A metric for the table", "",
-        f"{len(rows.labels)} rows, {len(rows.columns)} columns, {len(set(rows.labels))} classes; "
-        f"objective `{learner.objective}`, {learner.n_iter_} steps.", "",
+        f"{title}; objective `{learner.objective}`, {learner.n_iter_} steps.", "",
         "| metric | 3 nearest neighbours, % (95% interval) |", "|---|---|",
         f"| columns of unit variance | {found['before']} |", f"| learned | {found['after']} |", "",
         "Accuracy is cross-validated: a row is never judged by a metric that has seen it.", "",
@@ -87,8 +86,7 @@ def write_report(
     if shares:
         deviations = learner.variances_**0.5
         unit_free = learner.metric_ * deviations[:, None] * deviations[None, :]
-        title = "The matrix of the metric, columns in standard deviations"
-        save_figure(draw_matrix(unit_free, rows.columns, title=title), folder / "matrix.png")
+        save_figure(draw_matrix(unit_free, rows.columns), folder / "matrix.png")
         save_figure(draw_importances(shares), folder / "importances.png")
         with (folder / "matrix.csv").open("w", newline="") as file:
             csv.writer(file).writerows(

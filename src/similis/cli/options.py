@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from similis.registry import losses
+
 
 def complete_loss(incomplete: str) -> list[str]:
     """The losses whose names begin with what is typed, for the completion of a shell."""
-    from similis.registry import losses
-
     return [entry.name for entry in losses if entry.name.startswith(incomplete)]
 
 

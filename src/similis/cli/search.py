@@ -9,6 +9,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Device, Loaders, Root
+from similis.cli.screen import print_lines, show_table
 
 
 def search(
@@ -23,7 +24,6 @@ def search(
     device: Device = "auto",
 ) -> Result:
     """Find the images most similar to a picture, without copies of the picture itself."""
-    from similis.cli.screen import print_lines, show_table
     from similis.data.images import prepare
     from similis.data.items import open_item
     from similis.figures.contact_sheet import MOST_COLUMNS, Tile, draw_sheet

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from similis.cli.json_output import print_early
+from similis.cli.screen import print_lines
+from similis.values import UserError, import_extra
 
 
 def serve(
@@ -19,9 +21,6 @@ def serve(
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
 ) -> None:
     """Serve a page and an HTTP API that search, enrol and forget; SIMILIS_KEY is the key for changes."""
-    from similis.cli.screen import print_lines
-    from similis.values import UserError, import_extra
-
     for part in ("fastapi", "uvicorn", "httptools", "python_multipart"):
         import_extra(part)
     from similis.serving.server import serve as run

@@ -5,30 +5,21 @@ The example is made from the fields themselves, so that it cannot lag behind the
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+import json
+from typing import Annotated, Literal
 
 import typer
 
-EXAMPLE = "photos/"  # the source of the example
-
-
-class Template(StrEnum):
-    """What ``--template`` prints."""
-
-    YAML = "yaml"
-    SCHEMA = "schema"
+Template = Literal["yaml", "schema"]
 
 
 def print_template(kind: Template | None) -> None:
     """Print the template and stop, if one is wanted."""
     if kind is None:
         return
-    import json
-
     from similis.run.spec import schema
 
-    text = example_text() if kind is Template.YAML else json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    text = example_text() if kind == "yaml" else json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     typer.echo(text, nl=False)
     raise typer.Exit
 
@@ -41,14 +32,12 @@ PrintTemplate = Annotated[
 
 def example_text() -> str:
     """The specification as YAML: each key with its default and its meaning, the keys of a part below its own."""
-    import json
-
     from similis.run.spec import spec_fields
     from similis.run.training_spec import Part
 
     lines = ["# similis train run.yaml"]
     for dotted, field in spec_fields().items():
-        part, value, words = field.annotation, EXAMPLE if field.is_required() else field.default, field.description
+        part, value, words = field.annotation, "photos/" if field.is_required() else field.default, field.description
         line = f"{'  ' * dotted.count('.')}{dotted.rpartition('.')[2]}:"
         if isinstance(part, type) and issubclass(part, Part):
             lines.append(f"{line}  # {(part.__doc__ or '').strip()}")

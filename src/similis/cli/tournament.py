@@ -10,6 +10,8 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Address, Cpus, Device, Gpus, OnRay, Root
+from similis.cli.screen import print_lines, show_table
+from similis.values import UserError
 
 if TYPE_CHECKING:
     from similis.study.plan.schema import Plan
@@ -22,7 +24,6 @@ def plan(
     root: Root = None,
 ) -> Result:
     """Check a plan and show what it will cost; nothing is run."""
-    from similis.cli.screen import print_lines, show_table
     from similis.study.plan.cost import describe_cost, plan_cost
     from similis.study.plan.plan_file import read_plan
     from similis.study.plan.search_space import search_space
@@ -82,7 +83,6 @@ def run(
     from similis.study.report.page import write_report
     from similis.study.tournament import add_contestants, run_tournament
     from similis.study.tournament_folder import TournamentFolder
-    from similis.values import UserError
 
     if address is not None and not on_ray:
         raise UserError(f"--address {address} is that of a Ray cluster; add --ray to work there")
@@ -96,8 +96,6 @@ def run(
 
 def print_record(record: dict[str, Any]) -> None:
     """One line for a finished search or final run."""
-    from similis.cli.screen import print_lines
-
     value = record.get("test", {}).get("recall@1", record.get("value"))
     number = "" if value is None else f"  {'test' if 'test' in record else 'validation'} R@1 {100 * value:.2f} %"
     end = f"lost  {record['name']}  {record['lost']}" if "lost" in record else f"done  {record['name']}{number}"
@@ -122,7 +120,5 @@ def report(
 
 def show_files(paths: Sequence[Path]) -> Sequence[Path]:
     """One line for each file that was written; the files."""
-    from similis.cli.screen import print_lines
-
     print_lines(*map(str, paths))
     return paths

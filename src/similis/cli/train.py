@@ -12,6 +12,7 @@ import typer
 
 from similis.cli import options
 from similis.cli.json_output import INTERRUPTED, Result
+from similis.cli.screen import print_lines
 from similis.cli.spec_template import PrintTemplate
 from similis.values import MissingExtraError, UserError
 
@@ -35,11 +36,15 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [{seed}]")] = None,
     recipe: Annotated[str | None, typer.Option(help="careful: no head, and as much training as helps.")] = None,
     protocol: options.Protocol = None,
-    exclude: Annotated[Path | None, typer.Option(help="CSV of images not to train on (`data check`).")] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="Leave the images of this CSV file out; `similis data check` writes one.")
+    ] = None,
     set_: options.Settings = None,
     allow_counts: options.AllowCounts = False,
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    all_classes: Annotated[bool, typer.Option("--all-classes", help="Train on every class and test none.")] = False,
+    all_classes: Annotated[
+        bool, typer.Option("--all-classes", help="Train on every class; none is held out to validate or to test.")
+    ] = False,
     loaders: Annotated[int | None, typer.Option(help="Processes that load images. [what fits]", min=0)] = None,
     cache_gb: Annotated[float | None, typer.Option(help="GiB of decoded images. [what fits, up to 2]", min=0)] = None,
     root: options.Root = None,
@@ -57,7 +62,6 @@ def train(
     """Train a model and measure it on classes it has not seen. Rerunning the command prints the stored result."""
     from similis.cli.asked_spec import ALL_CLASSES, asked_keys, open_asked, recipe_keys
     from similis.cli.progress import Display
-    from similis.cli.screen import print_lines
     from similis.cli.train_report import report
     from similis.engine.device import describe_device
     from similis.engine.ray import Share
@@ -99,7 +103,6 @@ def train(
 
 def run_here(run: Prepared, display: OpenDisplay, ranks: int, loaders: int | None, cache_gb: float | None) -> RunResult:
     """The stored result of a run, or else its plan on the screen and the run itself, on this machine."""
-    from similis.cli.screen import print_lines
     from similis.cli.train_report import show_plan
     from similis.run.defaults import fit_machine
     from similis.run.distributed import run_on_ranks
@@ -130,7 +133,6 @@ def check_place(ranks: int, workers: int | None, address: str | None) -> None:
 
 def draw(result: RunResult, run: Prepared) -> None:
     """The pictures, unless they are there; without matplotlib, one line says what brings them."""
-    from similis.cli.screen import print_lines
     from similis.model.pictures import draw_pictures
 
     try:

@@ -25,11 +25,14 @@ def show_plan(run: Prepared) -> None:
     """Print the plan of a run that is not done yet, unless its data cannot make it."""
     spec, source = run.spec, run.source
     check_run(spec, source)
-    empty, lines = source.manifest.empty_folders or (), [("images", describe_split(spec, source))]
+    counts = count_parts(spec, source)
+    words = ", ".join(f"{images:,} of {classes:,} classes {part}" for part, (images, classes) in counts.items())
+    empty, lines = source.manifest.empty_folders or (), [("images", words)]
     if empty:
         shown = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
         lines.append(("left out", f"{len(empty)} folders without images: {shown}"))
-    if few_choose(spec, source):
+    images, classes = counts.get("validate", (ENOUGH_IMAGES, ENOUGH_CLASSES))
+    if images < ENOUGH_IMAGES or classes < ENOUGH_CLASSES:
         words = "add classes, or fix the number with --epochs N --set training.select=last"
         lines.append(("note", f"too few validation images to choose the number of epochs well; {words}"))
     if learns_from_images(spec) and spec.training.epochs:
@@ -47,8 +50,8 @@ def describe_cost(run: Prepared) -> str:
     return f"{size}: at most about {seconds}, {memory:.1f} GB, and up to {decoded:.1f} GB for decoded images"
 
 
-def describe_split(spec: RunSpec, source: Source) -> str:
-    """How many images of how many classes train, validate and test."""
+def count_parts(spec: RunSpec, source: Source) -> dict[str, tuple[int, int]]:
+    """How many images of how many classes train, validate and test; parts without images are left out."""
     split, steps = source.split, training_steps(spec, source.split)
     none = split.test[:0]
     parts = {
@@ -56,17 +59,7 @@ def describe_split(spec: RunSpec, source: Source) -> str:
         "validate": steps[0].judged_on if steps and not steps[0].opens_test else none,
         "test": split.test if spec.evaluation.test else none,
     }
-    counts = {name: (len(rows), len(source.manifest.classes(rows))) for name, rows in parts.items()}
-    return ", ".join(f"{rows:,} of {classes:,} classes {name}" for name, (rows, classes) in counts.items() if rows)
-
-
-def few_choose(spec: RunSpec, source: Source) -> bool:
-    """Whether validation chooses the number of epochs with too few classes or images."""
-    steps = training_steps(spec, source.split)
-    if not steps or steps[0].opens_test or not len(steps[0].judged_on):
-        return False
-    rows = steps[0].judged_on
-    return len(rows) < ENOUGH_IMAGES or len(source.manifest.classes(rows)) < ENOUGH_CLASSES
+    return {name: (len(rows), len(source.manifest.classes(rows))) for name, rows in parts.items() if len(rows)}
 
 
 def report(result: RunResult) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.options import Device, KeepTrained, Loaders, Root
+from similis.cli.screen import print_lines, show_table
 
 
 def verify(
@@ -24,7 +25,6 @@ def verify(
     device: Device = "auto",
 ) -> Result:
     """Choose the similarity threshold that separates same from different, and store it with the run."""
-    from similis.cli.screen import print_lines, show_table
     from similis.model.bundle_files import THRESHOLD
     from similis.model.finished import finished
     from similis.model.verification import curves_of, verify_run
@@ -50,11 +50,5 @@ def verify(
 
         write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
         print_lines(f"figure     {output}")
-    numbers = {
-        "genuine": found.genuine,
-        "impostors": found.impostors,
-        "tar": found.tar,
-        "eer": found.eer,
-        "opis": found.opis,
-    }
+    numbers = {name: getattr(found, name) for name in ("genuine", "impostors", "tar", "eer", "opis")}
     return {**asdict(threshold), **numbers, "kept": kept, "figure": output}

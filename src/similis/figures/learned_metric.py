@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 MOST_NAMES = 40  # names on an axis that can still be read
+MOST_BARS = 25
 
 
-def draw_matrix(metric: Array, names: Sequence[str], *, title: str = "The matrix of the metric") -> Figure:
-    """The matrix A (D, D) in blue (negative) and red (positive) around white, with the columns' names.
+def draw_matrix(metric: Array, names: Sequence[str]) -> Figure:
+    """The matrix (D, D) for columns in standard deviations, blue (negative) and red (positive), with their names.
 
     Example:
         >>> len(draw_matrix(np.eye(2), ["height", "width"]).axes)
@@ -35,13 +36,13 @@ def draw_matrix(metric: Array, names: Sequence[str], *, title: str = "The matrix
     if len(names) <= MOST_NAMES:
         axes.set_xticks(range(len(names)), [shorten(name) for name in names], rotation=90, fontsize=8)
         axes.set_yticks(range(len(names)), [shorten(name) for name in names], fontsize=8)
-    axes.set_title(title, fontsize=11)
+    axes.set_title("The matrix of the metric, columns in standard deviations", fontsize=11)
     figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
     figure.set_layout_engine("tight")
     return figure
 
 
-def draw_importances(shares: Mapping[str, float], *, most: int = 25) -> Figure:
+def draw_importances(shares: Mapping[str, float]) -> Figure:
     """Shares of the columns as bars, largest on top; the rest is added up in one bar.
 
     Example:
@@ -49,19 +50,17 @@ def draw_importances(shares: Mapping[str, float], *, most: int = 25) -> Figure:
         'share of the squared distance, %'
     """
     ordered = sorted(shares.items(), key=lambda item: -item[1])
-    shown = ordered if len(ordered) <= most else [
-        *ordered[: most - 1], (f"{len(ordered) - most + 1} others", sum(v for _, v in ordered[most - 1 :]))
-    ]  # fmt: skip
+    cut = MOST_BARS if len(ordered) <= MOST_BARS else MOST_BARS - 1
+    shown, rest = ordered[:cut], ordered[cut:]
+    if rest:
+        shown.append((f"{len(rest)} others", sum(value for _, value in rest)))
     figure = new_figure(6.5, 1.2 + 0.27 * len(shown))
     axes = figure.add_subplot()
     values = [100.0 * value for _, value in shown]
-    axes.barh(range(len(shown)), values, color=COLOURS[0])
+    bars = axes.barh(range(len(shown)), values, color=COLOURS[0])
     axes.set_yticks(range(len(shown)), [shorten(name) for name, _ in shown], fontsize=8)
     axes.invert_yaxis()
-    for place, value in enumerate(values):
-        axes.annotate(
-            f"{value:.1f}", (value, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8
-        )
+    axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
     axes.set_xlim(0, 1.12 * max(values, default=1.0))
     axes.set_xlabel("share of the squared distance, %")
     axes.spines[["top", "right"]].set_visible(False)
