@@ -6,25 +6,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from similis import formula, losses
-    from similis.data.open_data import open_data
-    from similis.engine.collectives import Collectives
-    from similis.model.index_folder import load_index, save_index
-    from similis.model.load import load, pretrained
-    from similis.model.model import Model
-    from similis.objective.context import distributed
-    from similis.objective.loss import Loss, list_losses, loss
-    from similis.objective.mining import miner
-    from similis.objective.sharding import shard
-    from similis.retrieval.embed import embed
-    from similis.retrieval.evaluate import evaluate
-    from similis.retrieval.index import build_index
-    from similis.retrieval.search import search
-    from similis.retrieval.verification import verify
-    from similis.run.run import train
-    from similis.run.spec import RunSpec, read_spec
-    from similis.study.tournament import run_tournament as tournament
-    from similis.values import DataError, MissingExtraError, SimilisError, UserError
+    from similis import formula as formula
+    from similis import losses as losses
+    from similis.data.open_data import open_data as open_data
+    from similis.engine.collectives import Collectives as Collectives
+    from similis.model.index_folder import load_index as load_index
+    from similis.model.index_folder import save_index as save_index
+    from similis.model.load import load as load
+    from similis.model.load import pretrained as pretrained
+    from similis.model.model import Model as Model
+    from similis.objective.context import distributed as distributed
+    from similis.objective.loss import Loss as Loss
+    from similis.objective.loss import list_losses as list_losses
+    from similis.objective.loss import loss as loss
+    from similis.objective.mining import miner as miner
+    from similis.objective.sharding import shard as shard
+    from similis.retrieval.embed import embed as embed
+    from similis.retrieval.evaluate import evaluate as evaluate
+    from similis.retrieval.index import build_index as build_index
+    from similis.retrieval.search import search as search
+    from similis.retrieval.verification import verify as verify
+    from similis.run.run import train as train
+    from similis.run.spec import RunSpec as RunSpec
+    from similis.run.spec import read_spec as read_spec
+    from similis.study.tournament import run_tournament
+    from similis.values import DataError as DataError
+    from similis.values import MissingExtraError as MissingExtraError
+    from similis.values import SimilisError as SimilisError
+    from similis.values import UserError as UserError
+
+    tournament = run_tournament
 
 __version__ = "0.1.0"
 
@@ -59,37 +70,7 @@ _PUBLIC = {
 }
 _MODULES = ("formula", "losses")  # beside the names: what authors of losses import, and the losses as functions
 
-__all__ = [
-    "Collectives",
-    "DataError",
-    "Loss",
-    "MissingExtraError",
-    "Model",
-    "RunSpec",
-    "SimilisError",
-    "UserError",
-    "__version__",
-    "build_index",
-    "distributed",
-    "embed",
-    "evaluate",
-    "formula",
-    "list_losses",
-    "load",
-    "load_index",
-    "loss",
-    "losses",
-    "miner",
-    "open_data",
-    "pretrained",
-    "read_spec",
-    "save_index",
-    "search",
-    "shard",
-    "tournament",
-    "train",
-    "verify",
-]
+__all__ = ["__version__", *_MODULES, *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,11 +33,8 @@ def encode_labels(labels: Any, numbers: Mapping[Hashable, int] | None = None) ->
     values = list_labels(labels)
     if numbers is None and is_integers(values):
         return torch.tensor([int(value) for value in values], dtype=torch.int64, device="cpu")
-    known: dict[Hashable, int] = {}
-    table = known if numbers is None else numbers
     try:
-        for value in values if numbers is None else ():
-            known.setdefault(value, len(known))
+        table = {value: row for row, value in enumerate(dict.fromkeys(values))} if numbers is None else numbers
         strange = [value for value in values if value not in table]
     except TypeError as error:
         raise UserError(f"a label cannot be a class ({error}); give integers, strings, tuples or enums") from None
@@ -53,15 +50,12 @@ def list_labels(labels: Any) -> list[Any]:
         raise UserError(f"labels are {labels!r}; give one for each row: a tensor, or a list of any hashable values")
     values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     values = [value.item() if isinstance(value, Tensor) and value.ndim == 0 else value for value in values]
-    missing = [row for row, value in enumerate(values) if value is None or is_nan(value)]
+    missing = [
+        row for row, value in enumerate(values) if value is None or (isinstance(value, float) and math.isnan(value))
+    ]
     if missing:
         raise UserError(f"label {values[missing[0]]!r} of row {missing[0]} is missing; give every row a class")
     return values
-
-
-def is_nan(value: object) -> bool:
-    """Whether a value is a number that is none: what tables hold where a label is missing."""
-    return isinstance(value, float) and math.isnan(value)
 
 
 def is_integers(values: Iterable[object]) -> bool:

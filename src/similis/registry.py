@@ -14,42 +14,21 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
-from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from similis.entries import (
-    ClassSampling,
-    Cost,
-    Entry,
-    Family,
-    LossEntry,
-    MinerEntry,
-    Preset,
-    Range,
-    RegulariserEntry,
-)
+from similis.entries import ClassSampling
+from similis.entries import Cost as Cost
+from similis.entries import Entry as Entry
+from similis.entries import Family as Family
+from similis.entries import LossEntry as LossEntry
+from similis.entries import MinerEntry as MinerEntry
+from similis.entries import Preset as Preset
+from similis.entries import Range as Range
+from similis.entries import RegulariserEntry as RegulariserEntry
 from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
 from similis.values import DeviceBudget, Options, UserError
 
-__all__ = [
-    "Cost",
-    "Entry",
-    "Family",
-    "LossEntry",
-    "MinerEntry",
-    "Preset",
-    "Range",
-    "Registry",
-    "RegulariserEntry",
-    "losses",
-    "miners",
-    "register_loss",
-    "register_miner",
-    "register_regulariser",
-    "regularisers",
-    "unknown",
-]
 logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,16 +98,14 @@ class Registry(Generic[E]):
         """Import every file of the package and every entry point, once; other threads wait until that is done."""
         package = importlib.import_module(self.package)  # before the lock: the package may fill while it is imported
         with self._filling:
-            if not self._filled:
-                self._filled = True
-                self._import_all(package)
-
-    def _import_all(self, package: ModuleType) -> None:
-        files = [EntryPoint(m.name, f"{self.package}.{m.name}", "") for m in pkgutil.iter_modules(package.__path__)]
-        for point in [*files, *entry_points(group=f"similis.{self.package.rpartition('.')[2]}")]:
-            self._load(point)
-        for name, entry in self._entries.items():  # `from package import triplet` means the function, not its file
-            setattr(package, name, entry.function)
+            if self._filled:
+                return
+            self._filled = True
+            files = [EntryPoint(m.name, f"{self.package}.{m.name}", "") for m in pkgutil.iter_modules(package.__path__)]
+            for point in [*files, *entry_points(group=f"similis.{self.package.rpartition('.')[2]}")]:
+                self._load(point)
+            for name, entry in self._entries.items():  # `from package import triplet` means the function, not its file
+                setattr(package, name, entry.function)
 
     def _load(self, point: EntryPoint) -> None:
         """Import a module that registers itself; if that fails, say so and go on without it."""
@@ -255,7 +232,7 @@ def unknown(kind: str, name: object, known: Iterable[str], *, elsewhere: Iterabl
 def find_nearest(name: object, known: Iterable[str]) -> str | None:
     """The name most like one that does not exist: by its initials, its letters or its beginning; None if none is.
 
-    Of dotted keys the last words are compared, for the rest is alike anyway.
+    Of dotted keys the last words are compared, because the rest is usually the same.
 
     Example:
         >>> find_nearest("training.learning_rate", ["training.mining", "training.lr"])

@@ -1,4 +1,4 @@
-"""The value types that travel between rooms, the errors, and the legend of shapes.
+"""The value types that travel between packages, the errors, and the legend of shapes.
 
 Legend, used in every docstring of the package::
 
@@ -136,7 +136,7 @@ def send(values: Tensor, where: device) -> Tensor:
 
 
 class Communicator(Protocol):
-    """What a room may ask of the other processes; the engine room implements it.
+    """What a package may ask of the other processes; the engine implements it.
 
     Objectives never import the engine: they receive a communicator, or None when alone. Every process
     must ask the same questions in the same order. Gradients are those of the program as a whole: what
@@ -174,7 +174,7 @@ class Communicator(Protocol):
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What a network wants done to an image; the model states it, the data room applies it."""
+    """What a network wants done to an image; the model states it, the data apply it."""
 
     size: int = 224
     resize: int = 256

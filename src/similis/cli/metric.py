@@ -39,28 +39,23 @@ def metric(
     shares: dict[str, float] = {}  # of the columns, the largest first; a kernel mixes them
     if kernel == "linear":
         shares = dict(sorted(zip(rows.columns, learner.importances_.tolist(), strict=True), key=lambda item: -item[1]))
-    counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
-    title = ", ".join(f"{count} {name}" for name, count in counts.items())
-    write_report(output, rows, learner, found, shares=shares, title=title)
+    write_report(output, rows, learner, found, shares)
     names = {"before": "columns of unit variance", "after": f"learned ({objective})"}
-    show_table(title, ("metric", "3 nearest neighbours, %"), [(names[key], str(value)) for key, value in found.items()])
+    show_table(
+        str(rows), ("metric", "3 nearest neighbours, %"), [(names[key], str(value)) for key, value in found.items()]
+    )
     if shares:
         top = [(name, f"{100 * share:.1f}") for name, share in list(shares.items())[:10]]
         show_table("columns that matter most", ("column", "share, %"), top)
     if rows.left_out:
         print_lines(f"left out, not numbers: {', '.join(rows.left_out)}")
     print_lines(f"report: {output / 'report.md'}")
+    counts = {"rows": len(rows.labels), "columns": len(rows.columns), "classes": len(set(rows.labels))}
     return {**counts, **found, "shares": shares, "left_out": rows.left_out, "report": output / "report.md"}
 
 
 def write_report(
-    folder: Path,
-    rows: Table,
-    learner: MetricLearner,
-    found: dict[str, Accuracy],
-    *,
-    shares: dict[str, float],
-    title: str,
+    folder: Path, rows: Table, learner: MetricLearner, found: dict[str, Accuracy], shares: dict[str, float]
 ) -> None:
     """Pictures, the matrix as a table, and one page of text."""
     import csv
@@ -77,7 +72,7 @@ def write_report(
     save_figure(shown, folder / "map.png")
     lines = [
         "# A metric for the table", "",
-        f"{title}; objective `{learner.objective}`, {learner.n_iter_} steps.", "",
+        f"{rows}; objective `{learner.objective}`, {learner.n_iter_} steps.", "",
         "| metric | 3 nearest neighbours, % (95% interval) |", "|---|---|",
         f"| columns of unit variance | {found['before']} |", f"| learned | {found['after']} |", "",
         "Accuracy is cross-validated: a row is never judged by a metric that has seen it.", "",

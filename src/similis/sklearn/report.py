@@ -28,6 +28,9 @@ class Table(NamedTuple):
     labels: tuple[str, ...]
     left_out: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{len(self.labels)} rows, {len(self.columns)} columns, {len(set(self.labels))} classes"
+
 
 class Accuracy(NamedTuple):
     """Mean accuracy of nearest neighbours over folds, and half its 95% interval."""
