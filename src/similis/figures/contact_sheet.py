@@ -64,7 +64,9 @@ def draw_sheet(rows: Sequence[Sequence[Tile]], *, side: int = 112, title: str = 
         for column, tile in enumerate(row):
             top = head + line * (cell + LINE + GAP)
             left = GAP + column * (cell + GAP) + (WIDE if column else 0)
-            paste(paper, tile, top, left, side)
+            paper[top : top + cell, left : left + cell] = colour_of(tile)
+            within = slice(top + FRAME, top + FRAME + side), slice(left + FRAME, left + FRAME + side)
+            paper[within] = fit_square(tile.image, side)
             draw_caption(axes, tile, (left + cell / 2, top + cell + 3), cell)
     axes.imshow(paper, interpolation="nearest", extent=(0, width, height, 0))
     if title:
@@ -78,13 +80,6 @@ def left_out(rows: Sequence[Sequence[Tile]]) -> str:
     cuts = {"queries": (len(rows), MOST_ROWS), "neighbours": (longest - 1, MOST_COLUMNS - 1)}
     words = [f"the first {most} of {there:,} {what}" for what, (there, most) in cuts.items() if there > most]
     return f"({', '.join(words)})" if words else ""
-
-
-def paste(paper: Pixels, tile: Tile, top: int, left: int, side: int) -> None:
-    """Frame and image into the paper."""
-    cell = side + 2 * FRAME
-    paper[top : top + cell, left : left + cell] = colour_of(tile)
-    paper[top + FRAME : top + FRAME + side, left + FRAME : left + FRAME + side] = fit_square(tile.image, side)
 
 
 def colour_of(tile: Tile) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from similis.figures.canvas import COLOURS, new_figure, save_figure, shrink_to_fit
 from similis.figures.forces import Forces, PointForces, forces
 from similis.figures.formula import formula_of_form, to_mathtext
-from similis.registry import LossEntry, losses
+from similis.registry import losses
 from similis.values import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ STILL = 0.01  # of the strongest force
 
 
 def draw_forces(name: str, *, form: str | None = None) -> Figure:
-    """The force picture of a loss as a matplotlib figure.
+    """The force picture of a loss: samples on the circle, proxies on a ring around it, arrows for minus the gradient.
 
     Args:
         name: a registered loss; ``similis losses`` lists them.
@@ -31,19 +31,7 @@ def draw_forces(name: str, *, form: str | None = None) -> Figure:
         >>> len(draw_forces("triplet").axes)
         1
     """
-    return draw_force_figure(forces(name, form=form), losses.get(name))
-
-
-def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
-    """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
-    target = Path(path)
-    if target.suffix not in (".png", ".svg", ".pdf"):
-        raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
-    return save_figure(draw_forces(name, form=form), target)
-
-
-def draw_force_figure(acting: Forces, entry: LossEntry) -> Figure:
-    """Samples on the circle, proxies on a ring around it, arrows for minus the gradient."""
+    acting, entry = forces(name, form=form), losses.get(name)
     figure = new_figure(6.0, 6.8)
     lines = to_mathtext(formula_of_form(entry.function, acting.form))
     bottom = 0.035 + (0.1 if len(lines) < 2 else 0.15)
@@ -62,6 +50,14 @@ def draw_force_figure(acting: Forces, entry: LossEntry) -> Figure:
     axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
     axes.set_axis_off()
     return figure
+
+
+def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
+    """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
+    target = Path(path)
+    if target.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
+    return save_figure(draw_forces(name, form=form), target)
 
 
 def draw_circle(axes: Axes, radius: float, style: str = "-") -> None:
@@ -127,7 +123,8 @@ def draw_titles(figure: Figure, acting: Forces, summary: str) -> None:
     figure.text(0.5, 0.965, f"{acting.name}{form}", ha="center", va="center", fontsize=15, weight="bold")
     shrink_to_fit(figure, figure.text(0.5, 0.925, summary, ha="center", va="center", fontsize=10, color="0.25"))
     note = "arrows grow with the square root of the strength"
-    if leaves_circle(acting.samples):
+    moved = acting.samples
+    if (moved.points * moved.forces).sum(1).abs().max() > 1e-9 * moved.forces.norm(dim=1).max():  # along the radius
         note += "; raw vectors: arrows may leave the circle"
     if acting.changed:
         note += "; drawn with " + ", ".join(f"{key}={value}" for key, value in acting.changed.items())
@@ -140,9 +137,3 @@ def draw_formula(figure: Figure, lines: list[str], top: float) -> None:
     for number, line in enumerate(lines):
         text = figure.text(0.5, top - room * (number + 0.5), line, ha="center", va="center", fontsize=12)
         shrink_to_fit(figure, text, room)
-
-
-def leaves_circle(moved: PointForces) -> bool:
-    """Whether some force has a part along the radius, as with losses of raw vectors."""
-    radial = (moved.points * moved.forces).sum(1).abs().max()
-    return bool(radial > 1e-9 * moved.forces.norm(dim=1).max())

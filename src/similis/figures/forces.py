@@ -78,10 +78,8 @@ def forces(name: str, *, form: str | None = None) -> Forces:
     labels = torch.tensor(LABELS)
     value = made(x, labels)
     learned = dict(made.learned.items())
-    grads = torch.autograd.grad(value, [x, *learned.values()], allow_unused=True)
-    down = {
-        key: torch.zeros_like(v) if g is None else -g for (key, v), g in zip(learned.items(), grads[1:], strict=True)
-    }
+    by_x, *rest = torch.autograd.grad(value, [x, *learned.values()], allow_unused=True, materialize_grads=True)
+    down = {key: -gradient for key, gradient in zip(learned, rest, strict=True)}
     moved, numbers = None, {}
     for key, tensor in learned.items():
         if tensor.ndim >= 2:
@@ -90,8 +88,7 @@ def forces(name: str, *, form: str | None = None) -> Forces:
             moved = PointForces(tensor.detach().reshape(-1, 2), classes, down[key].reshape(-1, 2))
         else:
             numbers[key] = float(down[key].sum())
-    mine = -grads[0] if grads[0] is not None else torch.zeros_like(x)
-    return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, mine), moved, numbers, changed)
+    return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, -by_x), moved, numbers, changed)
 
 
 def build_drawn_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:

@@ -19,9 +19,6 @@ PLAINER = (
     (r"\\ne\b(?!q)", r"\\neq"),
     (r"\\(?:le|leqslant)\b", r"\\leq"),
     (r"\\(?:ge|geqslant)\b", r"\\geq"),
-    (r"\\lbrace\b", r"\\{"),
-    (r"\\rbrace\b", r"\\}"),
-    (r"\\[!]", ""),
     (r"(?<!\\)&", ""),
 )
 

@@ -18,13 +18,11 @@ NAMES = {"select": "chooses the length", "refit": "refit on all training classes
 
 @dataclass(frozen=True)
 class Curve:
-    """What one stage of a run left: steps with their loss, and steps with the recall measured there."""
+    """What one stage of a run left: step -> loss, and epoch -> recall."""
 
     stage: str
-    steps: tuple[int, ...]
-    losses: tuple[float, ...]
-    epochs: tuple[int, ...]
-    recalls: tuple[float, ...]
+    losses: dict[int, float]
+    recalls: dict[int, float]
 
 
 def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
@@ -34,17 +32,15 @@ def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
         >>> lines = [{"stage": "select", "step": 1, "loss": 2.0}, {"stage": "select", "step": 1, "epoch": 1,
         ...     "recall@1": 0.5}]
         >>> read_curves(lines)
-        [Curve(stage='select', steps=(1,), losses=(2.0,), epochs=(1,), recalls=(0.5,))]
+        [Curve(stage='select', losses={1: 2.0}, recalls={1: 0.5})]
     """
     kept = list(records)
     stages = dict.fromkeys(record["stage"] for record in kept if "loss" in record)
     return [
         Curve(
             stage,
-            tuple(r["step"] for r in kept if r["stage"] == stage and "loss" in r),
-            tuple(r["loss"] for r in kept if r["stage"] == stage and "loss" in r),
-            tuple(r["epoch"] for r in kept if r["stage"] == stage and {"epoch", "recall@1"} <= r.keys()),
-            tuple(r["recall@1"] for r in kept if r["stage"] == stage and {"epoch", "recall@1"} <= r.keys()),
+            {r["step"]: r["loss"] for r in kept if r["stage"] == stage and "loss" in r},
+            {r["epoch"]: r["recall@1"] for r in kept if r["stage"] == stage and {"epoch", "recall@1"} <= r.keys()},
         )
         for stage in stages
     ]
@@ -58,7 +54,8 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     figure = new_figure(7.0, 5.6 if recalls else 3.4)
     axes = figure.subplots(2 if recalls else 1, 1, sharex=True, squeeze=False)[:, 0]
     for curve, colour in zip(curves, COLOURS, strict=False):
-        draw_loss(axes[0], curve, colour, steps_per_epoch(curve, chosen))
+        epochs = max(curve.recalls, default=max(1, chosen))  # without validation it is as long as the chosen one
+        draw_loss(axes[0], curve, colour, max(curve.losses) / epochs)
     axes[0].set(ylabel="loss")
     axes[0].legend(frameon=False, fontsize=8.5)
     if recalls:
@@ -72,24 +69,20 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     return figure
 
 
-def steps_per_epoch(curve: Curve, chosen: int) -> float:
-    """Steps of an epoch; a stage without validation is as long as the epoch that was chosen."""
-    return curve.steps[-1] / (curve.epochs[-1] if curve.epochs else max(1, chosen))
-
-
 def draw_loss(axes: Axes, curve: Curve, colour: str, per_epoch: float) -> None:
     """Every step pale, a running mean over a twentieth of them strong."""
-    at = [step / per_epoch for step in curve.steps]
-    axes.plot(at, curve.losses, color=colour, alpha=0.3, linewidth=0.8)
-    smooth = running_mean(curve.losses, max(1, len(curve.losses) // 20))
+    at, losses = [step / per_epoch for step in curve.losses], list(curve.losses.values())
+    axes.plot(at, losses, color=colour, alpha=0.3, linewidth=0.8)
+    smooth = running_mean(losses, max(1, len(losses) // 20))
     axes.plot(at, smooth, color=colour, linewidth=1.8, label=NAMES.get(curve.stage, curve.stage))
 
 
 def draw_recall(axes: Axes, curve: Curve, chosen: int, measured_on: str) -> None:
     """Recall after each epoch, the chosen one marked."""
-    axes.plot(curve.epochs, [100 * value for value in curve.recalls], color=COLOURS[2], marker="o", markersize=4)
-    if chosen in curve.epochs:
-        best = 100 * curve.recalls[curve.epochs.index(chosen)]
+    recalls = {epoch: 100 * value for epoch, value in curve.recalls.items()}
+    axes.plot(list(recalls), list(recalls.values()), color=COLOURS[2], marker="o", markersize=4)
+    if chosen in recalls:
+        best = recalls[chosen]
         axes.plot([chosen], [best], marker="*", markersize=14, color=COLOURS[1], linestyle="",
                   label=f"epoch {chosen} chosen: {best:.1f} %")  # fmt: skip
         axes.legend(frameon=False, fontsize=8.5)
