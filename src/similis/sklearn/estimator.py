@@ -171,11 +171,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             features = replace(features, mean=features.columns(X[sample]).mean(0))
         unit = typical_distance(features.transform(X[sample]))
         features = replace(features, basis=features.basis / unit)
-        return (
-            features,
-            self._first_map(features, X[sample], None if labels is None else labels[sample], generator),
-            seed,
-        )
+        start = self._first_map(features, X[sample], None if labels is None else labels[sample], generator)
+        return features, start, seed
 
     def _first_map(self, features: Features, X: Any, labels: IntArray | None, generator: np.random.Generator) -> Array:
         rows = features.transform(X)

@@ -143,9 +143,8 @@ class Rows(NamedTuple):
         if parameters.regulariser == "similar":
             similar = 2**0.5 * class_deviations(to_dense(features), labels)
         share = 1.0 / total if parameters.objective in OBJECTIVES else 1.0
-        return Problem(
-            features, dim, make(features, labels, weights * (total / weights.sum())), share, parameters, similar
-        )
+        objective = make(features, labels, weights * (total / weights.sum()))
+        return Problem(features, dim, objective, share, parameters, similar)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a solver may step too far; the estimator looks at the result
