@@ -79,9 +79,7 @@ def read_packed(path: Path, time: int) -> dict[str, str]:  # noqa: ARG001 - a ch
     try:
         table = parquet.read_table(path, columns=["name", "record"])
     except (OSError, ValueError) as error:  # Arrow's own errors are values
-        raise UserError(
-            f"{path} is damaged ({in_one_line(error)}); copy it again, or delete it and run the tournament again"
-        ) from error
+        raise UserError(f"{path} is damaged ({in_one_line(error)}); copy it again, or delete and rerun it") from error
     return dict(zip(table["name"].to_pylist(), table["record"].to_pylist(), strict=True))
 
 
@@ -132,10 +130,8 @@ def check_sources(record: Record, sources: Mapping[str, str], folder: Path) -> R
     """
     edited = [part for part, now in sources.items() if record.get("sources", sources).get(part) != now]
     if edited:
-        raise UserError(
-            f"the source of the {edited[0]} of {record['contestant']} was edited since its results in {folder} were "
-            "computed; give the contestant another name, or choose another folder"
-        )
+        since = f"the source of the {edited[0]} of {record['contestant']} was edited since its results in {folder}"
+        raise UserError(f"{since} were computed; give the contestant another name, or choose another folder")
     return record
 
 

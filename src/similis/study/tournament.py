@@ -17,17 +17,9 @@ from similis.run.address import NUMERICS, source_fingerprints
 from similis.run.run import run
 from similis.study.floors import floor_jobs, measure_floor
 from similis.study.looks import Looks
+from similis.study.plan import jobs
 from similis.study.plan.cost import check_runs
-from similis.study.plan.equal_terms import held_terms
-from similis.study.plan.jobs import (
-    FinalJob,
-    compared_values,
-    final_jobs,
-    final_spec,
-    participants,
-    search_name,
-    trial_spec,
-)
+from similis.study.plan.equal_terms import flatten_spec, held_terms
 from similis.study.plan.plan_file import parse_plan, plan_text, read_plan
 from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, check_sources, result_record
@@ -81,10 +73,10 @@ def run_tournament(
             check_runs(plan, folder.machine)
         write_plan(plan, folder)
         warn_of_other_numerics(folder)
-        titles = [each.title for each in participants(plan) if only in (None, each.title)]
+        titles = [each.title for each in jobs.participants(plan) if only in (None, each.title)]
         executor.map(partial(run_search, folder), waiting_searches(plan, folder, titles))
-        jobs = [job for job in final_jobs(plan) if job.contestant in titles]
-        waiting = [job for job in jobs if folder.records.read(job.name) is None]
+        finals = [job for job in jobs.final_jobs(plan) if job.contestant in titles]
+        waiting = [job for job in finals if folder.records.read(job.name) is None]
         floors = [job for job in floor_jobs(plan) if folder.records.read(job.name) is None]
         executor.map(partial(measure_floor, folder), floors)
         lost = [record for record in executor.map(partial(run_final, folder), waiting) if "lost" in record]
@@ -100,10 +92,10 @@ def run_tournament(
 def waiting_searches(plan: Plan, folder: TournamentFolder, titles: Sequence[str]) -> list[tuple[str, int]]:
     """Contestant and repetition of the searches to run; raises if the source of one that is done was edited."""
     waiting = []
-    sources = {title: source_fingerprints(trial_spec(plan, plan.contestant(title), {}, 0)) for title in titles}
+    sources = {title: source_fingerprints(jobs.trial_spec(plan, plan.contestant(title), {}, 0)) for title in titles}
     for repetition in range(1 if plan.search.shared else plan.repetitions):
         for title in titles:
-            known = folder.records.read(f"search-{search_name(plan, title, repetition)}")
+            known = folder.records.read(f"search-{jobs.search_name(plan, title, repetition)}")
             if known is None:
                 waiting.append((title, repetition))
             else:
@@ -131,42 +123,31 @@ def write_plan(plan: Plan, folder: TournamentFolder) -> None:
         for key, value in grown.items():
             lost = [each for each in value if each not in new[key]] if isinstance(value, list) else value != new[key]
             if lost and not (key == "repetitions" and new[key] > value):
+                before, after = (dict(flatten_spec({key: each[key]})) for each in (grown, new))
+                differ = [name for name in {**before, **after} if before.get(name, ...) != after.get(name, ...)]
                 raise UserError(
-                    f"{name_difference(key, value, new[key])} of the plan in {folder.path} differs from the one given; "
+                    f"{[*differ, key][0]} of the plan in {folder.path} differs from the one given; "
                     "a plan that was begun may gain contestants, repetitions and arenas and keeps everything else: "
                     "choose another folder"
                 )
     replace_file(file, lambda beside: beside.write_text(plan_text(plan), encoding="utf-8"))
 
 
-def name_difference(key: str, old: Any, new: Any) -> str:
-    """The dotted key of the first value that differs.
-
-    Example:
-        >>> name_difference("terms", {"data": {"source": "a", "fold": 0}}, {"data": {"source": "b", "fold": 0}})
-        'terms.data.source'
-    """
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in [name for name in {**old, **new} if old.get(name) != new.get(name)][:1]:
-            return name_difference(f"{key}.{name}", old.get(name), new.get(name))
-    return key
-
-
 def run_search(folder: TournamentFolder, whose: tuple[str, int]) -> Record:
     """Search one contestant in one repetition; other workers wait or find its record."""
     plan, (title, repetition) = folder.begin(), whose
-    with hold_lock(folder.path / "locks" / f"search-{search_name(plan, title, repetition)}"):
+    with hold_lock(folder.path / "locks" / f"search-{jobs.search_name(plan, title, repetition)}"):
         return search_contestant(plan, plan.contestant(title), folder, repetition)
 
 
-def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
+def run_final(folder: TournamentFolder, job: jobs.FinalJob) -> Record:
     """Run one final job; the ledger has its opening before it can happen. A diverged run leaves no record."""
     plan = folder.begin()
     with hold_lock(folder.path / "locks" / job.name):
-        chosen = folder.records.read(f"search-{search_name(plan, job.contestant, job.repetition)}")
+        chosen = folder.records.read(f"search-{jobs.search_name(plan, job.contestant, job.repetition)}")
         if chosen is None:
             raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
-        spec = final_spec(plan, job, chosen["settings"])
+        spec = jobs.final_spec(plan, job, chosen["settings"])
         sources, known = source_fingerprints(spec), folder.records.read(job.name)
         if known is not None:
             return check_sources(known, sources, folder.path)
@@ -184,7 +165,7 @@ def run_final(folder: TournamentFolder, job: FinalJob) -> Record:
             "sources": sources,
             "settings": chosen["settings"],
             **result_record(result, spec),
-            "held": held_terms(compared_values(plan, job, spec), result.facts, {"tuning": around}),
+            "held": held_terms(jobs.compared_values(plan, job, spec), result.facts, {"tuning": around}),
             "cost": meter.cost() | dict(result.cost),
         }
         return folder.records.write(job.name, record)
@@ -261,11 +242,10 @@ def take_results(plan: Plan, folder: TournamentFolder, other: TournamentFolder) 
     new = [record for record in other.records.all("final") if record["contestant"] not in known]
     tables = {(record["arena"], record["length"]) for record in own}
     for record in new:
-        if (record["arena"], record["length"]) not in tables:
-            raise UserError(
-                f"{folder.path} has no table {record['arena']!r}, {record['length']!r} for {record['name']}; run both "
-                "under one plan"
-            )
+        arena, length = record["arena"], record["length"]
+        if (arena, length) not in tables:
+            where = f"{folder.path} has no table {arena!r}, {length!r}"
+            raise UserError(f"{where} for {record['name']}; run both under one plan")
     fair_tables(plan, [*own, *new])
     entries = {entry["model"]: entry for entry in other.ledger.entries()}
     for record in [*other.records.all("trial"), *other.records.all("search"), *new]:

@@ -48,10 +48,8 @@ class TournamentFolder:
     def plan(self) -> Plan:
         """The plan that was begun here."""
         if not (self.path / "plan.yaml").exists():
-            raise UserError(
-                f"{self.path} is not the folder of a tournament (it has no plan.yaml); `similis tournament run` and "
-                "`similis compare` make one"
-            )
+            makers = "`similis tournament run` and `similis compare` make one"
+            raise UserError(f"{self.path} is not the folder of a tournament (it has no plan.yaml); {makers}")
         return read_plan(self.path / "plan.yaml")
 
     def begin(self) -> Plan:

@@ -71,7 +71,7 @@ def test_what_is_not_declared_is_not_put_back(sampler, shown):
     [
         ({"sampler": "random"}, "sets training.sampler, which is held equal"),
         ({"sampler": "mined"}, "it should be 'balanced' or 'random'"),
-        ({"training": {"mining": {}}}, "sets training.mining.kind, which is held equal"),
+        ({"training": {"mining": {}}}, "sets training.mining, which is held equal"),
         ({"offline_mining": "hardest"}, "'hard', 'semi_hard' or 'neighbours'"),
         ({"memory": -1}, "greater than or equal to 0"),
     ],

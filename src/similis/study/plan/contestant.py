@@ -53,7 +53,7 @@ class Contestant(Part):
             raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
         if self.lr is not None and not self.fixed:
             raise ValueError(
-                f"{self.title} sets lr, which is searched in one range for all; set fixed: true to compare this one"
+                f"{self.title} sets lr, which is searched in one range for all; set fixed: true to keep it"
             )
         return self
 

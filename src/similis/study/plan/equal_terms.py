@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
-from similis.run.spec import RunSpec
+from similis.run.spec import spec_fields
 from similis.values import UserError
 
 # What may differ. Everything else is held equal, so a setting that is added to runs is held equal from its first day.
@@ -104,25 +102,9 @@ def equal_terms(results: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[str
 def held_field(name: str) -> str | None:
     """The dotted name of a held setting, given with or without its section; None for any other name.
 
-    The name of a part inside a section stands for the first of its settings.
-
     Example:
         >>> held_field("pooling"), held_field("model.dim"), held_field("margin")
         ('model.pooling', 'model.dim', None)
     """
-    known = [field for field in field_names(RunSpec) if field not in ALLOWED]
-    part = f"{name}." if "." in name else None
-    for field in known:
-        if name in (field, field.partition(".")[2]) or (part is not None and field.startswith(part)):
-            return field
-    return None
-
-
-def field_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Dotted names of all settings of a run."""
-    for key, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from field_names(kind, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
+    held = [field for field in spec_fields() if "." in field and field not in ALLOWED]
+    return next((field for field in held if name in (field, field.partition(".")[2])), None)

@@ -27,10 +27,7 @@ class PlanTerms(Part):
     def nothing_of_the_loss(self) -> PlanTerms:
         """Rates of a loss's own parameters belong to the search, folds to the protocol, draws to the repetition."""
         if self.training.loss_multiplier is not None or self.data.fold or self.data.validation_seed is not None:
-            raise ValueError(
-                "training.loss_multiplier is searched for each loss, data.fold is run through and "
-                "data.validation_seed is drawn for each repetition: drop it"
-            )
+            raise ValueError("loss_multiplier is searched, data.fold and data.validation_seed are drawn: drop them")
         return self
 
 
@@ -145,16 +142,12 @@ class Plan(Part):
         """Arenas name contestants that exist and a model that can be; the batches are named once."""
         titles = [each.title for each in self.contestants]
         if self.terms.training.sampler is not None:
-            raise ValueError(
-                f"terms.training.sampler is {self.terms.training.sampler}; name it once, as sampler: of the plan"
-            )
+            raise ValueError("terms.training.sampler is set; name it once, as sampler: of the plan")
         if self.against is not None and self.against not in titles:
             raise ValueError(unknown("contestant", self.against, titles))
         own = [each.title for each in self.contestants if each.sampler and self.sampler != "crossed"]
         if own:
-            raise ValueError(
-                f"contestant {own[0]} sets training.sampler, which is held equal for all; say sampler: crossed"
-            )
+            raise ValueError(f"{own[0]} sets training.sampler, which is held equal for all; say sampler: crossed")
         for arena in self.arenas:
             for name in arena.contestants or ():
                 if name not in titles:
@@ -164,7 +157,7 @@ class Plan(Part):
                     raise ValueError(unknown("length", name, list(self.lengths)))
             if self.sampler in ("own", "crossed") and "sampler" in arena.training:
                 raise ValueError(
-                    f"arena {arena.name} sets training.sampler and the plan's sampler is {self.sampler}: drop one"
+                    f"arena {arena.name} sets a sampler and the plan's sampler is {self.sampler}: drop one"
                 )
             self.arena_terms(arena)
         return self

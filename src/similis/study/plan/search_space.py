@@ -41,8 +41,6 @@ def rate_range(contestant: Contestant) -> Range:
     declared, first = losses.get(contestant.loss).lr_multiplier, contestant.first_multiplier
     low, high = declared / RATE_SPREAD, declared * RATE_SPREAD
     if not low <= first <= high:
-        raise UserError(
-            f"{contestant.title} begins with {RATE} {first:g}, and it is searched from {low:g} to {high:g}; "
-            "begin inside, or set fixed: true"
-        )
+        begins = f"{contestant.title} begins with {RATE} {first:g}"
+        raise UserError(f"{begins}, and it is searched from {low:g} to {high:g}; begin inside, or set fixed: true")
     return Range(low, high, log=True)

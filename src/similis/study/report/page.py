@@ -7,18 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from similis.study.report import pictures, tables
+from similis.study.report import pictures, tables, verdict_tables
 from similis.study.report.judged_table import JudgedTable, judge_folder
 from similis.study.report.record import report_record
 from similis.study.report.search_tables import group_searches, search_table, settings_table
 from similis.study.report.summary import describe_table, missing_tuning
-from similis.study.report.verdict_tables import (
-    failed_table,
-    pair_table,
-    variance_table,
-    verdict_column,
-    verdict_matrix,
-)
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import import_extra
 
@@ -70,15 +63,15 @@ def section_content(judged: JudgedTable, out: Path, *, times: bool) -> dict[str,
         "judged": judged,
         "summary": describe_table(judged),
         "caption": missing_tuning(judged.plan, table),
-        "results": tables.result_table(judged, *verdict_column(judged)),
+        "results": tables.result_table(judged, *verdict_tables.verdict_column(judged)),
         "differences": pictures.difference_picture(judged, out) if asked else None,
         "decided": [v.sentence for v in asked if v.verdict != "undecided"],
         "undecided": [v.sentence for v in asked if v.verdict == "undecided"],
-        "matrix": verdict_matrix(judged) if judged.plan.against is None else None,
+        "matrix": verdict_tables.verdict_matrix(judged) if judged.plan.against is None else None,
         "flips": [flip.sentence for flip in judged.flips],
-        "pairs": pair_table(asked),
-        "failed": failed_table(judged),
-        "variance": variance_table(table) if table.scores.can_be_judged else None,
+        "pairs": verdict_tables.pair_table(asked),
+        "failed": verdict_tables.failed_table(judged),
+        "variance": verdict_tables.variance_table(table) if table.scores.can_be_judged else None,
         "learning": pictures.learning_picture(judged, out),
         "curves": tables.curve_table(table),
         "cost": pictures.cost_picture(table, out) if times else None,

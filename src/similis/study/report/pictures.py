@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from similis.figures.forest_plot import ForestRow, draw_forest
-from similis.figures.recall_plots import (
-    draw_cost,
-    draw_progress,
-    draw_recall_lines,
-)
+from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_lines
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import JudgedTable
 from similis.study.report.search_tables import Searches
@@ -83,29 +79,32 @@ def highlight(judged: JudgedTable) -> list[str]:
 def learning_picture(judged: JudgedTable, out: Path) -> Picture:
     """Validation R@1 over epochs, mean over repetitions as far as all of them run."""
     table = judged.whole
-    curves: dict[str, list[float]] = {}
-    for name in table.names:  # by name in every picture: a contestant keeps its colour
-        histories = [run["history"] for run in table.records[name]]
-        curves[name] = [100 * float(np.mean(values)) for values in zip(*histories, strict=False)]
-    words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
-    where = "test" if table.selected_on_test else "validation"
-    names = "epoch", f"R@1 on the {where} classes, %"
-    figure = draw_progress(curves, f"Learning curves: {table.title}", names, highlight(judged))
+    histories = {name: [run["history"] for run in table.records[name]] for name in table.names}
+    names = "epoch", f"R@1 on the {'test' if table.selected_on_test else 'validation'} classes, %"
+    figure, words = draw_means(histories, f"Learning curves: {table.title}", names, highlight(judged))
     return save_picture(figure, out, f"learning-{table.arena}-{table.length}", f"R@1 by epoch: {words}")
 
 
 def tuning_picture(searches: Searches, highlighted: Sequence[str], on_test: bool, out: Path) -> Picture | None:
     """The best R@1 so far against trials, mean over repetitions as far as all of them run."""
-    curves: dict[str, list[float]] = {}
-    for name, records in searches.items():
-        best = [np.maximum.accumulate([value or 0.0 for value in record["values"]]) for record in records]
-        curves[name] = [100 * float(np.mean(values)) for values in zip(*best, strict=False)]
-    if max(map(len, curves.values())) < 2:
+    tried = {
+        name: [[value or 0.0 for value in record["values"]] for record in found] for name, found in searches.items()
+    }
+    if max(min(map(len, found)) for found in tried.values()) < 2:
         return None
-    words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
+    best = {name: [list(np.maximum.accumulate(values)) for values in found] for name, found in tried.items()}
     names = "trial; the first is the preset", f"best R@1 so far on the {'test' if on_test else 'validation'} classes, %"
-    figure = draw_progress(curves, "Tuning curves", names, highlighted)
+    figure, words = draw_means(best, "Tuning curves", names, highlighted)
     return save_picture(figure, out, "tuning", f"Best R@1 so far by trial: {words}")
+
+
+def draw_means(
+    runs: Mapping[str, Sequence[Sequence[float]]], title: str, names: tuple[str, str], highlighted: Sequence[str]
+) -> tuple[Figure, str]:
+    """Draw the mean over the runs of each contestant, as far as all of them run; the figure, and its ends in words."""
+    curves = {name: [100 * float(np.mean(each)) for each in zip(*found, strict=False)] for name, found in runs.items()}
+    words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
+    return draw_progress(curves, title, names, highlighted), words
 
 
 def cost_picture(table: FairTable, out: Path) -> Picture:

@@ -14,6 +14,7 @@ from similis.study.statistics.variance_components import Scores
 from similis.study.statistics.variance_split import Deviation, pool_splits, variance_split
 
 DIGITS = 6
+OF_VERDICT = ("first", "second", "target", "verdict", "p", "difference", "low", "high", "detectable")
 
 
 def report_record(judged: Sequence[JudgedTable]) -> str:
@@ -39,15 +40,9 @@ def table_figures(judged: JudgedTable) -> dict[str, Any]:
         },
         "did not train": {name: {"floor": floor, "low": each.low} for name, (floor, each) in judged.failed.items()},
         "ranking": judged.ranking,
-        "verdicts": [
-            {
-                "first": v.first, "second": v.second, "target": v.target, "verdict": v.verdict, "p": v.p,
-                "difference": v.difference, "low": v.low, "high": v.high, "detectable": v.detectable,
-            }
-            for v in judged.asked
-        ],
+        "verdicts": [{key: getattr(verdict, key) for key in OF_VERDICT} for verdict in judged.asked],
         "standard deviations": deviation_figures(trained) if trained.scores.can_be_judged else {},
-    }  # fmt: skip
+    }
 
 
 def recall_figures(scores: Scores) -> dict[str, Any]:

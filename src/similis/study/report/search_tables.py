@@ -76,18 +76,9 @@ def describe_setting(value: float | None, kind: Range) -> tuple[str, bool]:
     """
     if value is None:
         return "default", False
-    share = range_share(value, kind)
+    if kind.log:
+        share = math.log(value / kind.low) / math.log(kind.high / kind.low)
+    else:
+        share = (value - kind.low) / (kind.high - kind.low)
     edge = "low edge" if share <= EDGE else "high edge" if share >= 1 - EDGE else ""
     return f"{value:.4g} ({100 * share:.3g} %{', ' + edge if edge else ''})", bool(edge)
-
-
-def range_share(value: float, kind: Range) -> float:
-    """Where a value lies in its range: 0 at the low end, 1 at the high one; in logarithms for a log range.
-
-    Example:
-        >>> range_share(1.0, Range(0.1, 10.0, log=True))
-        0.5
-    """
-    if kind.log:
-        return math.log(value / kind.low) / math.log(kind.high / kind.low)
-    return (value - kind.low) / (kind.high - kind.low)
