@@ -161,8 +161,6 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
         (["--backbone", "smal_conv"], "did you mean 'small_conv'?"),
         (["--protocol", "best"], "'fixed-validation'"),
         (["--epochs", "-1"], "training.epochs is -1"),
-        (["--ranks", "0"], "--ranks 0 given"),
-        (["--workers", "0"], "--workers 0 given"),
         (["--ranks", "2", "--workers", "2"], "give one of the two"),
         (["--address", "auto"], "say how many --workers"),
         (["--device", "abacus"], "there is no device 'abacus' here; available: cpu"),

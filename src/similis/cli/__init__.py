@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from similis import __version__
 from similis.cli.json_output import with_json
 from similis.cli.options import state_defaults
 from similis.values import SimilisError, UserError
@@ -127,8 +128,6 @@ def function_at(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - a
 def show_version(wanted: bool) -> None:
     """Print the version and stop, if it is wanted."""
     if wanted:
-        from similis import __version__
-
         typer.echo(__version__)
         raise typer.Exit
 

@@ -109,9 +109,8 @@ def check_embeddings(manifest: Manifest, model: Model, name: str, out: Path, pic
     counts = count_kinds(faults)
     rows = [(kind, str(found), str(left)) for kind, (found, left) in counts.items()]
     show_table(f"{manifest.name}: suspected by {name}", ("kind", "found", "to be excluded"), rows)
-    print_lines(
-        f"look at the sheets in {out}, correct the column 'exclude', then: similis train ... --exclude {out / FILE}"
-    )
+    command = f"similis train ... --exclude {out / FILE}"
+    print_lines(f"look at the sheets in {out}, correct the column 'exclude', then: {command}")
     return {"counts": {kind: {"found": f, "exclude": e} for kind, (f, e) in counts.items()}, "files": files}
 
 

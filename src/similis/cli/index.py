@@ -48,9 +48,8 @@ def index(
         from similis.figures.recall_plots import draw_index_kinds
         from similis.model.pictures import write_picture
 
-        write_picture(
-            draw_index_kinds([(one.kind, one.bytes, one.recall) for one in found.table], recall, title), figure
-        )
+        points = [(one.kind, one.bytes, one.recall) for one in found.table]
+        write_picture(draw_index_kinds(points, recall, title), figure)
     folder = None if found.made is None or out is None else save_index(found.made, out)
     words = f"{best.kind}: recall@10 {best.recall:.4f} in {best.bytes * count / 1e6:,.1f} MB"
     if found.made is None:

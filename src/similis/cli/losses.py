@@ -18,6 +18,7 @@ from similis.registry import LossEntry, Preset, Range
 
 FAMILIES = ("pair", "triplet", "proxy", "classification")
 COLUMNS = ("name", "family", "geometry", "input", "needs", "year")
+INPUTS = {"raw": "raw vectors", "unit": "any; put on the unit sphere here", "either": "raw or unit vectors"}
 RELATIONS = {
     "none": "labels only",
     "sets": "labels, or a relation matrix read as sets (above 0: positive)",
@@ -94,9 +95,7 @@ def facts(entry: LossEntry) -> dict[str, str]:
         "original": f"{entry.network} (network and embedding size)",
         "family": entry.family,
         "geometry": entry.geometry,
-        "input": {"raw": "raw vectors", "unit": "any; put on the unit sphere here"}.get(
-            entry.input, "raw or unit vectors"
-        ),
+        "input": INPUTS[entry.input],
         "forms": "; ".join(f"{form} ({options(chosen) or 'defaults'})" for form, chosen in entry.forms.items()),
         "defaults": "; ".join(filter(None, (options(entry.options), *meaning_of_none(entry)))) or "no options",
         "presets": "; ".join(preset(key, value) for key, value in entry.presets.items()) or "none",

@@ -51,9 +51,9 @@ def train(
     verify: options.Verify = False,
     pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
     device: options.Device = "auto",
-    ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.")] = 1,
+    ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.", min=1)] = 1,
     shard_classes: Annotated[bool, typer.Option("--shard-classes", help="Shard proxies over ranks.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers of Ray that share each batch.", min=1)] = None,
     address: options.Address = None,
     cpus: options.Cpus = 1.0,
     gpus: options.Gpus = 0.0,
@@ -122,9 +122,6 @@ def run_here(run: Prepared, display: OpenDisplay, ranks: int, loaders: int | Non
 
 def check_place(ranks: int, workers: int | None, address: str | None) -> None:
     """Raise on contradictions: ranks of this machine, or workers of Ray, and an address of Ray only with them."""
-    if ranks < 1 or (workers is not None and workers < 1):
-        wrong = f"--ranks {ranks}" if ranks < 1 else f"--workers {workers}"
-        raise UserError(f"{wrong} given; at least one process has to work")
     if ranks > 1 and workers is not None:
         raise UserError("--ranks are processes of this machine and --workers those of Ray; give one of the two")
     if address is not None and workers is None:
