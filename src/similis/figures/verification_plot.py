@@ -79,9 +79,8 @@ def _draw_similarities(axes: Axes, curves: VerificationCurves) -> None:
             curves.similarity, bins=BINS, range=_span(curves), weights=weights, histtype="stepfilled", color=colour,
             alpha=0.45, label=name,
         )  # fmt: skip
-    axes.axvline(
-        curves.threshold, color="black", linewidth=1, linestyle="--", label=f"threshold {curves.threshold:.3f}"
-    )
+    words = f"threshold {curves.threshold:.3f}"
+    axes.axvline(curves.threshold, color="black", linewidth=1, linestyle="--", label=words)
     axes.set(xlabel="similarity", ylabel="share of the pairs", xlim=_span(curves))
     axes.set_title("similarities", fontsize=10)
     axes.legend(fontsize=8, loc="upper left")

@@ -121,9 +121,8 @@ def time_table(table: FairTable) -> Table:
 
 def held_table(tables: Sequence[FairTable]) -> Table:
     """Every setting that is equal for all rows of all tables."""
-    return Table(
-        ["setting", "value"], [[f"`{key}`", f"`{value}`"] for key, value in sorted(shared_terms(tables).items())]
-    )
+    rows = [[f"`{key}`", f"`{value}`"] for key, value in sorted(shared_terms(tables).items())]
+    return Table(["setting", "value"], rows)
 
 
 def shared_terms(tables: Sequence[FairTable]) -> dict[str, Any]:

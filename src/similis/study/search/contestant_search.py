@@ -113,9 +113,7 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
         return check_sources(known, case.sources, folder.path)
     space = search_space(contestant, plan.search, plan.terms.training.lr)
     budget = 0 if contestant.fixed else plan.search.trials
-    trials: list[Record] = []
-    if budget:
-        trials = [measure_settings(case, {}, f"trial-{case.name}-preset")]
+    trials = [measure_settings(case, {}, f"trial-{case.name}-preset")] if budget else []
     if space and budget > 1:
         trials = run_trials(case, space, trials[0])
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
@@ -143,7 +141,7 @@ def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> l
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.name}.journal"
     study = open_study(f"{case.plan.name}/{case.name}", search, journal)
-    full = begun["samples"]
+    full, per_epoch = begun["samples"], [each // search.epochs for each in begun["fold_samples"]]
     done = [begun]
     while sum(trial["samples"] for trial in done) + full <= search.trials * full:
         number = len(done) - 1
@@ -155,9 +153,7 @@ def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> l
                 key: trial.suggest_float(key, kind.low, kind.high, step=kind.step, log=kind.log)
                 for key, kind in space.items()
             }
-            record = measure_settings(
-                case, settings, name, trial, [each // search.epochs for each in begun["fold_samples"]]
-            )
+            record = measure_settings(case, settings, name, trial, per_epoch)
         tell_result(study, number, record)
         done.append(record)
     return done
