@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from similis.values import OptionValue
+from similis.values import OptionValue, UserError
 
 
 def keyword_defaults(function: Callable[..., Any]) -> dict[str, OptionValue]:
@@ -26,3 +26,10 @@ def source_text(function: Callable[..., Any]) -> str:
     file = getattr(sys.modules.get(function.__module__), "__file__", None) or function.__code__.co_filename
     linecache.checkcache(file)
     return "".join(linecache.getlines(file))
+
+
+def check_takes(name: str, function: Callable[..., Any], needs: Mapping[str, object]) -> None:
+    """Refuse a function without an argument that it needs for a reason; arguments without one are not needed."""
+    for argument, why in needs.items():
+        if why and argument not in inspect.signature(function).parameters:
+            raise UserError(f"{name} is registered with {why}; give it an argument `{argument}=None`, or drop that")

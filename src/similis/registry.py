@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
 import logging
 import math
 import pkgutil
@@ -26,6 +25,7 @@ from similis.entries import MinerEntry as MinerEntry
 from similis.entries import Preset as Preset
 from similis.entries import Range as Range
 from similis.entries import RegulariserEntry as RegulariserEntry
+from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
 from similis.values import DeviceBudget, Options, UserError
 
@@ -169,14 +169,17 @@ def register_loss(
         exempt: contract name -> reason why this loss does not keep it.
         budgets: form -> what its step may ask of an accelerator, where that is more than usual.
     """
-    traits = {name: value for name, value in locals().items() if value is not None}
 
     def register(function: F) -> F:
-        entry = LossEntry(name=function.__name__, function=function, **traits)
-        for argument, trait, wanted in (("tuples", "accepts", accepts), ("references", "memory", memory)):
-            if wanted and argument not in inspect.signature(function).parameters:
-                name = f"{entry.name} is registered with {trait}"
-                raise UserError(f"{name}; give it an argument `{argument}=None`, or drop that")
+        entry = LossEntry(
+            name=function.__name__, function=function, paper=paper, family=family, geometry=geometry,
+            input=input, cost=cost, network=network, weight=weight, learns=dict(learns or {}),
+            forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
+            accepts=accepts, sampler=sampler, relation=relation, memory=memory,
+            class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
+            budgets=dict(budgets or {}),
+        )  # fmt: skip
+        check_takes(entry.name, function, {"tuples": accepts and "accepts", "references": memory and "memory"})
         if family not in get_args(Family):
             raise UserError(f"{entry.name} has the family {family!r}; allowed are {', '.join(get_args(Family))}")
         losses.add(entry)

@@ -100,8 +100,9 @@ class Pairs(NamedTuple):
 
     def counts(self) -> Counts:
         """Number of pairs, and of distinct anchors among them."""
-        anchors = count_distinct(self.positive_anchors, self.negative_anchors)
-        return Counts(len(self.positives) + len(self.negatives), anchors)
+        return Counts(
+            len(self.positives) + len(self.negatives), count_distinct(self.positive_anchors, self.negative_anchors)
+        )
 
 
 class Triplets(NamedTuple):
@@ -148,21 +149,27 @@ class Communicator(Protocol):
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum of ``value`` over all processes; its gradient reaches every process."""
+        ...
 
     def counts(self, rows: int) -> tuple[int, ...]:
         """The number of rows that each process has, in the order of ranks."""
+        ...
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
         """The rows of all processes in the order of ranks; the gradient of a row returns to its owner."""
+        ...
 
     def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
         """The value of one process, without gradient."""
+        ...
 
     def average(self, values: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over all processes, in place and without gradient."""
+        ...
 
     def barrier(self) -> None:
         """Return when every process has come here."""
+        ...
 
 
 @dataclass(frozen=True)
