@@ -20,3 +20,17 @@ def scramble(net, seed=0):
 
 def images(batch, size, seed=0, dtype=torch.float32):
     return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@torch.no_grad()
+def check_port(net, theirs, features, *, without):
+    """A network has the keys of its peer in their order, and its features; an odd size shows poolings at borders."""
+    wanted = {key: value.shape for key, value in theirs.state_dict().items() if not key.startswith(without)}
+    assert {key: value.shape for key, value in net.state_dict().items()} == wanted
+    assert list(net.state_dict()) == list(wanted)
+    for size in (224, 97):
+        x = images(2, size)
+        expected = features(x)
+        assert expected.std() > 0.1
+        assert torch.equal(net(x), expected)
+        assert size != 224 or expected.shape == (2, 1024, 7, 7)

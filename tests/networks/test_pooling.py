@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from similis.networks.embedder import build_embedder
 from similis.networks.pooling import POOLINGS, Pooling, gem
 from similis.values import UserError
 
@@ -59,4 +60,4 @@ def test_gem_in_half_precision_does_not_overflow():
 
 def test_a_wrong_name_is_answered_with_the_nearest():
     with pytest.raises(UserError, match=r"unknown pooling 'gap-gmp'; did you mean 'gap\+gmp'"):
-        Pooling("gap-gmp")
+        build_embedder(backbone="small_conv", pooling="gap-gmp")

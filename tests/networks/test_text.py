@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from similis.cli import main
 from similis.networks.text import (
     ClassSimilarity,
-    class_similarity,
     load_similarity,
     readable,
     save_similarity,
@@ -44,14 +43,6 @@ def test_the_matrix_is_the_cosines_of_the_sentences():
             assert float(matrix[i, j]) == pytest.approx(dot / size, abs=1e-6)
     assert torch.equal(matrix, matrix.T)
     assert torch.equal(matrix.diagonal(), torch.ones(3))
-
-
-def test_several_texts_are_averaged_rank_by_rank():
-    both = class_similarity([["ab", "xy"], ["ac", "xz"]], by_letters)
-    first, second = class_similarity([["ab"], ["ac"]], by_letters), class_similarity([["xy"], ["xz"]], by_letters)
-    assert torch.allclose(both, (first + second) / 2)
-    with pytest.raises(UserError, match=r"classes have \[1, 2\] texts"):
-        class_similarity([["a", "b"], ["c"]], by_letters)
 
 
 def test_wrong_names_and_templates_are_refused():

@@ -102,7 +102,7 @@ def test_fetched_by_address_and_checked_by_the_hash_in_its_name(tmp_path, monkey
     good.write_bytes(content)
     bad = tmp_path / "net-00000000.pth"
     bad.write_bytes(content)
-    assert torch.equal(fetch_weights(good.as_uri()).tensors["a"], torch.ones(2))
+    assert torch.equal(fetch_weights(good.as_uri())["a"], torch.ones(2))
     with pytest.raises(DataError, match=r"could not be fetched .*weights=PATH"):
         fetch_weights(bad.as_uri())
     with pytest.raises(DataError, match="could not be fetched"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -63,27 +62,22 @@ class Setting(NamedTuple):
     own_pooling: bool = False
 
 
-@dataclass(frozen=True)
-class BackboneEntry(Entry):
-    """A backbone: a function of a Setting and keyword-only options that returns a Backbone."""
-
-
-backbones: Registry[BackboneEntry] = Registry("backbone", "similis.networks.backbones")
+# functions of a Setting and keyword-only options that return a Backbone
+backbones: Registry[Entry] = Registry("backbone", "similis.networks.backbones")
 
 
 def register_backbone(*, paper: str, name: str | None = None) -> Callable[[F], F]:
     """Register the decorated builder, under its own name unless ``name`` is given."""
 
     def register(function: F) -> F:
-        backbones.add(BackboneEntry(name=name or function.__name__, function=function, paper=paper))
+        backbones.add(Entry(name=name or function.__name__, function=function, paper=paper))
         return function
 
     return register
 
 
-def build_backbone(setting: Setting, options: Options | None = None) -> Backbone:
+def build_backbone(setting: Setting, options: Options) -> Backbone:
     """The backbone that ``setting.name`` means: a registered one, ``timm:NAME``, or a plain name of timm's."""
-    options = options or {}
     if setting.name == ZOO:
         raise UserError("'timm' is a zoo, not a network; name one of its networks, for example timm:resnet50")
     if setting.name in backbones:
@@ -118,14 +112,12 @@ def zoo_name(name: str) -> str:
 
 def load_into(net: Backbone, setting: Setting, *, url: str | None, droppable: tuple[str, ...] = ()) -> None:
     """Give a backbone of ours the weights that the setting asks for; nothing to do for None."""
+    origin = url if setting.weights == PRETRAINED else setting.weights
     if setting.weights is None:
         return
-    if setting.weights == PRETRAINED and url is None:
+    if origin is None:
         raise UserError(f"{setting.name} has no published weights; give weights=None or the path of a file")
-    if setting.weights == PRETRAINED and url is not None:
-        tensors, origin = fetch_weights(url).tensors, url
-    else:
-        tensors, origin = read_weights(setting.weights).tensors, setting.weights
+    tensors = fetch_weights(origin) if setting.weights == PRETRAINED else read_weights(origin).tensors
     net.loaded = load_weights(net, tensors, origin=origin, droppable=droppable)
 
 

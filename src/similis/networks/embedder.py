@@ -44,16 +44,14 @@ class Embedder(nn.Module):
         self,
         backbone: Backbone,
         *,
-        pooling: str = "gap+gmp",
-        dim: int = 512,
-        layer_norm: bool = False,
-        freeze_batch_norm: bool = False,
-        normalise: bool = True,
+        pooling: str,
+        dim: int,
+        layer_norm: bool,
+        freeze_batch_norm: bool,
+        normalise: bool,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        if dim < 0:
-            raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
         size = backbone.features
         self.backbone = backbone
         self.pooling = Pooling(pooling) if backbone.preprocessing is not None and pooling != OWN else None
@@ -102,7 +100,7 @@ class Embedder(nn.Module):
         """The backbone's output (B, F, h, w) to vectors (B, F); what is a vector already stays."""
         if features.ndim == 2:
             return features
-        pooled: Tensor = self.backbone.pool(features) if self.pooling is None else self.pooling(features)
+        pooled: Tensor = (self.pooling or self.backbone.pool)(features)
         return pooled
 
     @torch.no_grad()
@@ -219,7 +217,7 @@ def build_embedder(
         raise UserError(f"image_size is {image_size}; give a number of pixels, or None for the backbone's own")
     setting = Setting(backbone, weights, image_size, part_generator(seed, "backbone"), pooling == OWN)
     return Embedder(
-        build_backbone(setting, options),
+        build_backbone(setting, options or {}),
         pooling=pooling,
         dim=dim,
         layer_norm=layer_norm,

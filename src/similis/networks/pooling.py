@@ -8,9 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from similis.registry import unknown
-from similis.values import UserError
-
 
 def gap(features: Tensor) -> Tensor:
     """Global average pooling: the mean over all places, (B, F, h, w) -> (B, F).
@@ -42,8 +39,8 @@ def gap_gmp(features: Tensor) -> Tensor:
     return gap(features) + gmp(features)
 
 
-def gem(features: Tensor, power: Tensor, floor: float = 1e-6) -> Tensor:
-    r"""Generalised mean: :math:`(\frac{1}{hw} \sum \max(x, \text{floor})^p)^{1/p}`, (B, F, h, w) -> (B, F).
+def gem(features: Tensor, power: Tensor) -> Tensor:
+    r"""Generalised mean: :math:`(\frac{1}{hw} \sum \max(x, 10^{-6})^p)^{1/p}`, (B, F, h, w) -> (B, F).
 
     p = 1 is the average of the positive part, a large p nears the maximum.
     Radenovic, Tolias, Chum: Fine-tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019.
@@ -51,7 +48,6 @@ def gem(features: Tensor, power: Tensor, floor: float = 1e-6) -> Tensor:
     Args:
         features: (B, F, h, w); half precision is widened, for powers leave its range.
         power: p, one learned number, above 0.
-        floor: what negative features count as.
 
     Example:
         >>> round(float(gem(torch.tensor([[[[1.0, 3.0]]]]), torch.tensor(2.0))), 4)
@@ -59,7 +55,7 @@ def gem(features: Tensor, power: Tensor, floor: float = 1e-6) -> Tensor:
     """
     with torch.autocast(features.device.type, enabled=False):
         wide = features.float() if features.dtype in (torch.float16, torch.bfloat16) else features
-        return wide.clamp(min=floor).pow(power).mean((2, 3)).pow(1.0 / power)
+        return wide.clamp(min=1e-6).pow(power).mean((2, 3)).pow(1.0 / power)
 
 
 POOLINGS: dict[str, Callable[..., Tensor]] = {"gap": gap, "gmp": gmp, "gap+gmp": gap_gmp, "gem": gem}
@@ -80,8 +76,6 @@ class Pooling(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        if kind not in POOLINGS:
-            raise UserError(unknown("pooling", kind, POOLINGS))
         self.kind = kind
         self.power = nn.Parameter(torch.tensor(START_POWER)) if kind == "gem" else None
 
@@ -89,7 +83,3 @@ class Pooling(nn.Module):
         """(B, F, h, w) -> (B, F)."""
         function = POOLINGS[self.kind]
         return function(features) if self.power is None else function(features, self.power)
-
-    def extra_repr(self) -> str:
-        """The kind, for ``print(model)``."""
-        return repr(self.kind)

@@ -56,44 +56,35 @@ def readable(name: str) -> str:
     return re.sub(r"[_\s]+", " ", re.sub(r"^\d+[._]", "", name)).strip()
 
 
-def class_similarity(texts: Sequence[Sequence[str]], encode: Encoder) -> Tensor:
-    r"""Cosines of the classes' text vectors, (C, C), symmetric with a diagonal of 1.
-
-    With R texts for each class (Roth et al. take the five likeliest ImageNet names) the matrix is the mean
-    :math:`\frac{1}{R} \sum_r t_{c,r} \cdot t_{c',r}` over the ranks.
+def similarity_of_names(
+    names: Sequence[str], encode: Encoder, *, source: str, template: str = TEMPLATE
+) -> ClassSimilarity:
+    """The cosines of the texts of classes, (C, C), symmetric with a diagonal of 1.
 
     Args:
-        texts: for each class one or more texts, as many for each.
-        encode: texts (N) -> vectors (N, E), of any length.
+        names: of the classes, each put into the template as readable words.
+        encode: texts (N) -> vectors (N, E), of any length, for example :func:`sentence_encoder`.
+        source: what the encoder is called.
+        template: of a text, with ``{}`` for the name.
 
-    When to use: once for a data set, before language guidance; with :func:`sentence_encoder`.
+    When to use: once for a data set, before language guidance.
 
     Reference: Roth, Vinyals, Akata: Integrating Language Guidance into Vision-based DML, CVPR 2022.
 
     Example:
         >>> vectors = {"a": [1.0, 0.0], "b": [3.0, 4.0]}
-        >>> class_similarity([["a"], ["b"]], lambda t: torch.tensor([vectors[x] for x in t])).tolist()[0]
+        >>> encode = lambda texts: torch.tensor([vectors[text] for text in texts])
+        >>> similarity_of_names(["a", "b"], encode, source="numbers", template="{}").matrix.tolist()[0]
         [1.0, 0.6000000238418579]
     """
-    ranks = {len(own) for own in texts}
-    if len(ranks) != 1 or 0 in ranks:
-        raise UserError(f"classes have {sorted(ranks)} texts; give at least one and as many for each class")
-    vectors = encode([text for own in texts for text in own]).double()
-    vectors = torch.nn.functional.normalize(vectors, dim=1)
-    vectors = vectors.reshape(len(texts), -1, vectors.shape[1])
-    matrix = torch.einsum("crd,krd->ck", vectors, vectors) / vectors.shape[1]
-    return ((matrix + matrix.T) / 2).fill_diagonal_(1.0).float()
-
-
-def similarity_of_names(
-    names: Sequence[str], encode: Encoder, *, source: str, template: str = TEMPLATE
-) -> ClassSimilarity:
-    """The similarities of classes by their names, each put into the template as readable words."""
     if "{}" not in template:
         raise UserError(f"the template {template!r} has no place for the name; write {{}} there")
     if len(set(names)) != len(names):
         raise UserError("class names repeat; give each class once")
-    matrix = class_similarity([[template.format(readable(name))] for name in names], encode)
+    vectors = encode([template.format(readable(name)) for name in names]).double()
+    vectors = torch.nn.functional.normalize(vectors, dim=1)
+    matrix = vectors @ vectors.T
+    matrix = ((matrix + matrix.T) / 2).fill_diagonal_(1.0).float()
     return ClassSimilarity(matrix, tuple(names), f"{source}: {template}")
 
 

@@ -98,17 +98,16 @@ def read_safetensors(path: Path) -> WeightsFile:
         raise DataError(f"{path.name} cannot be read as safetensors ({error}); fetch or write it again") from error
 
 
-def fetch_weights(url: str) -> WeightsFile:
+def fetch_weights(url: str) -> dict[str, Tensor]:
     """Tensors from an address whose file name ends with the start of their hash, kept in torch's own cache."""
     try:
-        tensors = torch.hub.load_state_dict_from_url(
+        return torch.hub.load_state_dict_from_url(
             url, map_location="cpu", progress=False, check_hash=True, weights_only=True
         )
     except (URLError, OSError, RuntimeError) as error:
         raise DataError(
             f"the weights at {url} could not be fetched ({error}); fetch them elsewhere and give the file: weights=PATH"
         ) from error
-    return WeightsFile(tensors, {})
 
 
 def load_weights(net: nn.Module, tensors: Mapping[str, Tensor], *, origin: str, droppable: tuple[str, ...]) -> Loaded:
