@@ -30,7 +30,7 @@ def counts(monkeypatch, tmp_path):
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(open_data, "read_source", "listed")
+    count(open_data, "is_utf8", "listed")
     count(Manifest, "with_content", "hashed")
     count(Embedder, "__init__", "built")
     count(RunSpec, "__init__", "parsed")

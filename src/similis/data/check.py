@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,10 +51,7 @@ def check_data(manifest: Manifest, *, smallest_class: int = 2) -> list[Finding]:
         []
     """
     found = [*unreadable(manifest), *one_class(manifest), *tiny_classes(manifest, smallest_class)]
-    found += empty_classes(manifest)
-    if manifest.has("split"):
-        found += class_overlap(manifest)
-    return found + duplicates(manifest)
+    return [*found, *empty_classes(manifest), *class_overlap(manifest), *duplicates(manifest)]
 
 
 def unreadable(manifest: Manifest) -> list[Finding]:
@@ -114,19 +111,16 @@ def tiny_classes(manifest: Manifest, smallest: int) -> list[Finding]:
 
 def class_overlap(manifest: Manifest) -> list[Finding]:
     """Classes that are in train and in test, by label and by name."""
-    parts = manifest.values("split")
-    found = []
     for column in ("label", "class_name"):
-        values = manifest.values(column)
+        values, parts = manifest.values(column), manifest.parts
         seen = {part: {v for v, p in zip(values, parts, strict=True) if p == part} for part in ("train", "test")}
         shared = seen["train"] & seen["test"]
-        if shared:
+        if shared:  # names repeat what labels say
             rows = tuple(row for row, value in enumerate(values) if value in shared)
             example = manifest.values("class_name")[rows[0]]
             message = f"{len(shared)} classes are in train and in test (by {column}), for example {example!r}"
-            found.append(Finding("class-overlap", "error", message, overlap_remedy(manifest), rows))
-            break  # names repeat what labels say
-    return found
+            return [Finding("class-overlap", "error", message, overlap_remedy(manifest), rows)]
+    return []
 
 
 def duplicates(manifest: Manifest) -> list[Finding]:
@@ -134,16 +128,12 @@ def duplicates(manifest: Manifest) -> list[Finding]:
     complete = manifest if manifest.has("content") else manifest.with_content()
     if not complete.has("content"):
         return []
-    digests = complete.values("content")
-    counts = Counter(digests)
     rows = defaultdict(list)
-    for row, digest in enumerate(digests):
-        if counts[digest] > 1:
-            rows[digest].append(row)
-    parts = manifest.parts
-    paths, labels = manifest.values("path"), manifest.values("label")
+    for row, digest in enumerate(complete.values("content")):
+        rows[digest].append(row)
+    parts, paths, labels = manifest.parts, manifest.values("path"), manifest.values("label")
     found = []
-    for held in rows.values():
+    for held in (some for some in rows.values() if len(some) > 1):
         leak = len({parts[row] for row in held}) > 1
         classes = len({labels[row] for row in held})
         where = "in train and in test" if leak else f"in {classes} classes" if classes > 1 else "in one class"

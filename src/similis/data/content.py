@@ -62,7 +62,7 @@ def known_digests(
     versions: Mapping[str, Version],
     compute: Callable[[list[str]], Mapping[str, str]],
     *,
-    verify: bool = False,
+    verify: bool,
 ) -> dict[str, str]:
     """The hash of every name: from the cache where the version is the one that was hashed, else computed and kept.
 
@@ -104,11 +104,9 @@ def read_cache(file: Path) -> dict[str, list[str]]:
         kept = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return (
-        {name: pair for name, pair in kept.items() if isinstance(pair, list) and [*map(type, pair)] == [str, str]}
-        if isinstance(kept, dict)
-        else {}
-    )
+    if not isinstance(kept, dict):
+        return {}
+    return {name: pair for name, pair in kept.items() if isinstance(pair, list) and [*map(type, pair)] == [str, str]}
 
 
 def write_cache(file: Path, entries: Mapping[str, list[str]]) -> None:
@@ -123,28 +121,24 @@ def write_cache(file: Path, entries: Mapping[str, list[str]]) -> None:
         _log.warning("hashes of images are not kept in %s: %s", file.parent, error.strerror)
 
 
-def for_each(function: Callable[[str], T], names: Sequence[str], where: str, *, threads: int = THREADS) -> dict[str, T]:
+def for_each(function: Callable[[str], T], names: Sequence[str], where: str) -> dict[str, T]:
     """Call a function that reads one image for every name, in threads; one DataError counts those that fail."""
+    found: dict[str, T] = {}
+    wrong: dict[str, str] = {}
 
-    def attempt(part: Sequence[str]) -> list[tuple[T | None, str]]:
-        return [outcome(function, name) for name in part]
+    def attempt(part: Sequence[str]) -> None:
+        for name in part:
+            try:
+                found[name] = function(name)
+            except (OSError, ValueError) as error:
+                wrong[name] = getattr(error, "strerror", None) or str(error) or type(error).__name__
 
-    parts = [names[start : start + _SLICE] for start in range(0, len(names), _SLICE)]
-    with ThreadPoolExecutor(threads) as pool:
-        outcomes = [pair for part in pool.map(attempt, parts) for pair in part]
-    wrong = [(name, reason) for name, (_, reason) in zip(names, outcomes, strict=True) if reason]
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(attempt, (names[start : start + _SLICE] for start in range(0, len(names), _SLICE))))
     if wrong:
-        name, reason = wrong[0]
+        name = next(name for name in names if name in wrong)
         raise DataError(
-            f"{len(wrong)} of {len(names)} images of {where!r} cannot be read, the first is {name!r} ({reason}); "
+            f"{len(wrong)} of {len(names)} images of {where!r} cannot be read, the first is {name!r} ({wrong[name]}); "
             "restore them, or remove them from the data"
         )
-    return {name: value for name, (value, _) in zip(names, outcomes, strict=True)}  # type: ignore[misc]
-
-
-def outcome(function: Callable[[str], T], name: str) -> tuple[T | None, str]:
-    """What a function makes of a name, or why it fails."""
-    try:
-        return function(name), ""
-    except (OSError, ValueError) as error:
-        return None, (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    return found

@@ -47,9 +47,8 @@ def convert_colours(image: Any) -> Any:
 def lay_on_white(image: Any) -> Any:
     """An image with an alpha channel (or a transparent colour), laid on white."""
     straight = image.convert("LA") if image.mode == "La" else image  # Pillow has no direct way from La
-    layered = straight.convert("RGBA")
-    ground = import_extra("PIL.Image").new("RGBA", layered.size, "white")
-    ground.alpha_composite(layered)
+    ground = import_extra("PIL.Image").new("RGBA", image.size, "white")
+    ground.alpha_composite(straight.convert("RGBA"))
     return ground.convert("RGB")
 
 
@@ -112,38 +111,24 @@ def prepare(
         interpolation: filter of the resize.
         formats: Pillow's names of those that bytes may have; None for all.
     """
+    pillow, is_own = import_extra("PIL.Image"), isinstance(data, bytes)
     try:
-        return decode(data, resize=resize, keep=keep, interpolation=interpolation, formats=formats)
+        image: Any = pillow.open(io.BytesIO(data), formats=formats) if is_own else data
+        wanted = prepared_size(image.size, resize, keep)
+        if is_own:  # a draft changes the image, which may be somebody else's
+            image.draft(None, (2 * wanted[0], 2 * wanted[1]))
+        drafted = image.size
+        turn = find_turn(image)
+        if image.size != drafted:  # a TIFF has turned itself
+            wanted = prepared_size(image.size, resize, keep)
+        image = to_rgb(image)
+        if image.size != wanted:
+            image = image.resize(wanted, filter_of(interpolation))
+        return np.asarray(image.transpose(pillow.Transpose[turn]) if turn else image, dtype=np.uint8)
     except SimilisError:
         raise
     except Exception as error:  # on damaged bytes decoders raise nearly every kind of error
         raise DataError(f"the image cannot be decoded: {explain(error, data)}") from error
-
-
-def decode(
-    data: bytes | Any, *, resize: int, keep: float, interpolation: Interpolation, formats: tuple[str, ...] | None
-) -> Pixels:
-    """What :func:`prepare` does, with the errors of Pillow."""
-    pillow, is_own = import_extra("PIL.Image"), isinstance(data, bytes)
-    image: Any = pillow.open(io.BytesIO(data), formats=formats) if is_own else data
-    width, height = image.size
-    if max(width, height) > _LONGEST * min(width, height):
-        raise DataError(
-            f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
-        )
-    wanted = prepared_size(image.size, resize, keep)
-    if is_own:  # a draft changes the image, which may be somebody else's
-        image.draft(None, (2 * wanted[0], 2 * wanted[1]))
-    drafted = image.size
-    turn = find_turn(image)
-    if image.size != drafted:  # a TIFF has turned itself
-        wanted = prepared_size(image.size, resize, keep)
-    image = to_rgb(image)
-    if image.size != wanted:
-        image = image.resize(wanted, filter_of(interpolation))
-    if turn:
-        image = image.transpose(pillow.Transpose[turn])
-    return np.asarray(image, dtype=np.uint8)
 
 
 def upright(image: Any) -> Any:
@@ -161,11 +146,14 @@ def find_turn(image: Any) -> str | None:
 
 
 def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:
-    """Width and height after :func:`prepare`; the long side is rounded down."""
+    """Width and height after :func:`prepare`; the long side is rounded down. A much longer side is an error."""
     width, height = size
-    short = min(width, height)
-    target = resize if keep == 1.0 else round(keep * resize)
-    if keep != 1.0 and short <= target:
+    if max(size) > _LONGEST * min(size):
+        raise DataError(
+            f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
+        )
+    target = round(keep * resize)
+    if keep != 1.0 and min(size) <= target:
         return size
     if width <= height:
         return target, max(target, target * height // width)
@@ -207,5 +195,4 @@ def apply_affine(
 
 def filter_of(interpolation: Interpolation) -> Any:
     """PIL's name of a filter."""
-    filters = import_extra("PIL.Image").Resampling
-    return filters.BICUBIC if interpolation == "bicubic" else filters.BILINEAR
+    return import_extra("PIL.Image").Resampling[interpolation.upper()]

@@ -26,19 +26,6 @@ class _Fetch(torch.utils.data.Dataset[Tensor | SimilisError]):
             return error
 
 
-class _Queue:
-    """The requests of one pass; filled anew for each, while the workers live on."""
-
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self.requests)
-
-    def __len__(self) -> int:
-        return len(self.requests)
-
-
 class Loader:
     """Loads batches, in this process or in workers that live as long as the loader.
 
@@ -48,32 +35,24 @@ class Loader:
         data: images or vectors.
         workers: number of worker processes; 0 to load in this one.
         channels_last: memory format of image batches.
-        prefetch: batches that each worker prepares ahead.
         device: where images go, as bytes and before they are normalised; labels and ids stay on the host, where
             losses plan with them. The next batch is on its way while this one is used.
     """
 
     def __init__(
-        self,
-        data: Data,
-        *,
-        workers: int = 0,
-        channels_last: bool = False,
-        prefetch: int = 2,
-        device: torch.device | str = "cpu",
+        self, data: Data, *, workers: int = 0, channels_last: bool = False, device: torch.device | str = "cpu"
     ) -> None:
         if workers < 0:
             raise UserError(f"workers is a number of processes, at least 0; given {workers}")
         self.data = data
         self.channels_last = channels_last
         self.device = torch.device(device)
-        self._queue = _Queue()
+        self._queue: list[Request] = []  # of one pass; filled anew for each, while the workers live on
         self._workers: DataLoader[Tensor | SimilisError] | None = None
         if workers:
             # A generator of its own: torch's loader would otherwise draw from the global one on every pass.
             self._workers = DataLoader(_Fetch(data), batch_size=None, sampler=self._queue, num_workers=workers,
-                                       persistent_workers=True, prefetch_factor=prefetch,
-                                       generator=torch.Generator())  # fmt: skip
+                                       persistent_workers=True, generator=torch.Generator())  # fmt: skip
 
     def train(
         self,
@@ -107,11 +86,11 @@ class Loader:
         """These rows in order, transformed for evaluation; the last batch may be smaller."""
         if batch_size < 1:
             raise UserError(f"batch_size is at least 1; given {batch_size}")
-        return self._load([Request(part, "eval", 0, 0) for part in torch.split(rows, batch_size) if len(part)])
+        requests = [Request(part, "eval", 0, 0) for part in torch.split(rows, batch_size) if len(part)]
+        return self._load(requests, self.data.labels)
 
-    def _load(self, requests: list[Request], labels: Tensor | None = None) -> Iterator[Batch]:
-        labels = self.data.labels if labels is None else labels
-        self._queue.requests = requests
+    def _load(self, requests: list[Request], labels: Tensor) -> Iterator[Batch]:
+        self._queue[:] = requests
         if self._workers is None:
             fetched: Iterator[Tensor | SimilisError] = (self.data.fetch(request) for request in requests)
         else:

@@ -66,8 +66,22 @@ def list_data(
     source = str(source)
     if not is_utf8(source):
         raise UserError(f"the name {source!r} is not UTF-8; rename the folder or the file")
+    name, _, query = source.partition("?")
+    bare = source.rstrip("/")
     with explain_read_errors(source):
-        return read_source(source, root=root, images=images, table=table, allow_counts=allow_counts)
+        if name in known:
+            return open_known(name, query, root, allow_counts)
+        if bare.endswith(".zip"):
+            return read_archive(source, table=table)
+        if bare.endswith((".csv", ".tsv", ".txt")):
+            return read_delimited(source, images=images)
+        if bare.endswith((".parquet", ".pq")) or (
+            not is_url(source) and (list_part_files(source) or list_shards(source))
+        ):
+            return read_parquet(source, images=images)
+        if is_url(source) or Path(source).is_dir():
+            return read_folder(source)
+        raise unusable_source(source)
 
 
 @contextmanager
@@ -79,33 +93,14 @@ def explain_read_errors(source: str) -> Iterator[None]:
         raise DataError(f"{source[:200]!r} cannot be read ({error.strerror or error}); check the path") from error
 
 
-def read_source(
-    source: str, *, root: str | None, images: str | None, table: str | None, allow_counts: bool
-) -> Manifest:
-    """The manifest of a source, by the reader for what is given; images are not read yet."""
-    name, _, query = source.partition("?")
-    if name in known:
-        return open_known(name, query, root, allow_counts)
-    bare = source.rstrip("/")
-    if bare.endswith(".zip"):
-        return read_archive(source, table=table)
-    if bare.endswith((".csv", ".tsv", ".txt")):
-        return read_delimited(source, images=images)
-    if bare.endswith((".parquet", ".pq")) or (not is_url(source) and (list_part_files(source) or list_shards(source))):
-        return read_parquet(source, images=images)
-    if is_url(source) or Path(source).is_dir():
-        return read_folder(source)
-    if Path(source).exists():
-        raise DataError(
+def unusable_source(source: str) -> SimilisError:
+    """The error about a source that is of no known kind, or not there: with the nearest neighbour or data set."""
+    path, names = Path(source), [entry.name for entry in known]
+    if path.exists():
+        return DataError(
             f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet); unpack it into a folder of "
             "class folders, and give that"
         )
-    raise absent_source(source)
-
-
-def absent_source(source: str) -> SimilisError:
-    """The error about a source that is not there, with the nearest that is: a neighbour, or a known data set."""
-    path, names = Path(source), [entry.name for entry in known]
     is_path = "/" in source or bool(path.suffix)
     beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
     words = {name.replace(".", " "): name for name in beside}  # an ending is no last word of a dotted key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from similis.data.sampling import Ints, shuffle
 from similis.values import DataError, UserError
 
 Protocol = Literal["default", "fixed-validation", "cross-validation"]
-PROTOCOLS: tuple[str, ...] = ("default", "fixed-validation", "cross-validation")
+PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 _TEST_STREAM, _VALIDATION_STREAM = 1, 2  # separate draws: the test classes do not move with the protocol
 
 
@@ -100,8 +100,7 @@ def find_test_classes(manifest: Manifest, labels: Ints, seed: int, share: float)
     if not 0.0 <= share < 1.0:
         raise UserError(f"test_share is a share of the classes, at least 0 and below 1; given {share}")
     classes = shuffle(np.unique(labels), counter_generator(seed, _TEST_STREAM))
-    number = round(share * len(classes)) if share else 0
-    number = min(max(number, 1 if share else 0), len(classes) - 1)
+    number = min(max(round(share * len(classes)), 1 if share else 0), len(classes) - 1)
     return np.sort(classes[number:]), np.sort(classes[:number])
 
 

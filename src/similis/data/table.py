@@ -69,13 +69,6 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and not math.isfinite(value))
 
 
-def missing_rows(values: Any) -> list[int]:
-    """The rows of a column that say nothing."""
-    if is_arrow(values):
-        return [int(row) for row in values.is_null().to_numpy().nonzero()[0]]
-    return [row for row, value in enumerate(values) if is_missing(value)]
-
-
 def is_arrow(values: Any) -> bool:
     """Whether a column is still Arrow's."""
     return hasattr(values, "combine_chunks")
@@ -88,9 +81,10 @@ def is_list_of_floats(kind: Any) -> bool:
     return bool(lists and types.is_floating(kind.value_type))
 
 
-def check_complete(values: Sequence[Any], name: str, where: str) -> None:
+def check_complete(values: Any, name: str, where: str) -> None:
     """Raise unless every row has a value; empty bytes are a value, of an unreadable image."""
-    missing = missing_rows(values)
+    empty = values.is_null().to_pylist() if is_arrow(values) else map(is_missing, values)
+    missing = [row for row, nothing in enumerate(empty) if nothing]
     if missing:
         raise DataError(
             f"{where!r}: {len(missing)} rows have no {name}, the first is row {missing[0]}; fill or remove them"
@@ -145,20 +139,17 @@ def to_arrow(columns: Columns) -> Any:
     for name, kind in types.items():
         if name in filled:
             try:
-                arrays[name] = arrow_column(filled[name], kind)
+                arrays[name] = to_column(filled[name], kind)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise DataError(f"column {name!r} cannot be read as {kind}: {error}") from error
     return pa.table(arrays)
 
 
-def arrow_column(values: Any, kind: Any) -> Any:
-    """A column in the manifest's type."""
+def to_column(values: Any, kind: Any) -> Any:
+    """A column in the manifest's type; numbers become text where it is text, and what is missing stays missing."""
     pa = import_extra("pyarrow")
     if is_arrow(values):
         return values.cast(kind)
-    return pa.array(to_text(values) if kind == pa.string() else values, kind)
-
-
-def to_text(values: Sequence[Any]) -> list[str | None]:
-    """Values as text; what is missing stays missing."""
-    return [None if value is None else str(value) for value in values]
+    if kind == pa.string():
+        values = [None if value is None else str(value) for value in values]
+    return pa.array(values, kind)

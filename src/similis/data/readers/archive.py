@@ -76,12 +76,11 @@ def _zip(archive: str, mark: str, process: int, thread: int) -> zipfile.ZipFile:
 def read_archive(place: str, *, table: str | None = None) -> Manifest:
     """A manifest from a zip archive, not unpacked; ``table`` defaults to a TSV or CSV of the same name beside it."""
     with open_zip(place) as archive:
-        names = {False: set[str](), True: set[str]()}
-        for entry in archive.infolist():
-            names[entry.is_dir()].add(entry.filename.rstrip("/"))
-    members, folders = names[False], names[True]
+        members = {entry.filename for entry in archive.infolist() if not entry.is_dir()}
+        folders = {entry.filename.rstrip("/") for entry in archive.infolist() if entry.is_dir()}
     name, source = PurePosixPath(place).stem, ZipSource(place, file_version(place).mark)
-    table = table or beside(place)
+    beside = (place.removesuffix(".zip") + ending for ending in (".tsv", ".csv"))
+    table = table or next(filter(exists, beside), None)
     if table is None:
         return by_parent(name, sorted(members), sorted(folders), source, place)
     columns = standardise_columns(read_columns(table), table)
@@ -89,15 +88,6 @@ def read_archive(place: str, *, table: str | None = None) -> Manifest:
     if missing:
         raise DataError(f"{len(missing)} images of {table!r} are missing in {place!r}, the first is {missing[0]!r}")
     return from_columns(name, columns, source)
-
-
-def beside(place: str) -> str | None:
-    """The table that lies beside an archive under its name, if any."""
-    for ending in (".tsv", ".csv"):
-        table = place.removesuffix(".zip") + ending
-        if exists(table):
-            return table
-    return None
 
 
 def exists(place: str) -> bool:
