@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.fixed_threshold import rates_at
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import print_table, write_json
 from similis.data.open_data import open_data
@@ -24,7 +25,7 @@ from similis.figures.verification_plot import draw_verification
 from similis.model.verification import curves_of
 from similis.networks.embedder import build_embedder
 from similis.retrieval.embed import embed
-from similis.retrieval.verification import rates_at, verify
+from similis.retrieval.verification import verify
 from similis.run.machine import Machine
 from similis.run.parts import images_for
 from similis.training.tensors import cached_tensors

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
+from similis.retrieval import intervals
 from similis.retrieval.intervals import class_bootstrap, draw_classes, mean_interval, t_quantile
 from similis.values import UserError
 
@@ -46,12 +47,12 @@ def test_the_interval_equals_that_of_plain_loops():
     assert found.value == pytest.approx(sum(flat) / len(flat))
 
 
-def test_draws_come_in_tiles_of_any_size_with_the_same_answer():
+def test_draws_come_in_tiles_of_any_size_with_the_same_answer(monkeypatch):
     heights = torch.rand(9, dtype=torch.float64)
-    by_tile = [
-        class_bootstrap(lambda times: times @ heights / times.sum(1), torch.ones(9), draws=101, cells=cells)
-        for cells in (9, 70, 2**20)
-    ]
+    by_tile = []
+    for cells in (9, 70, 2**20):
+        monkeypatch.setattr(intervals, "CELLS", cells)
+        by_tile.append(class_bootstrap(lambda times: times @ heights / times.sum(1), torch.ones(9), draws=101))
     assert all(torch.equal(torch.stack(one), torch.stack(by_tile[0])) for one in by_tile)
 
 

@@ -67,7 +67,7 @@ def test_k_reciprocal_equals_the_plain_loops(k1, k2, original):
 def test_query_expansion_equals_the_plain_loops():
     x, _ = clustered(40)
     ids = torch.arange(40)
-    found = expand_queries(x, x, neighbors=4, alpha=3.0, ids=(ids, ids), groups=(ids // 2, ids // 2))
+    found = expand_queries(x, as_gallery(x), (ids, ids), (ids // 2, ids // 2), neighbors=4)
     for q in range(40):
         others = [g for g in range(40) if g // 2 != q // 2]
         near = sorted(others, key=lambda g, q=q: -float(x[q] @ x[g]))[:4]
@@ -78,7 +78,7 @@ def test_query_expansion_equals_the_plain_loops():
 def test_a_gallery_smaller_than_the_lists():
     x = unit(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]))
     ids = torch.arange(3)
-    assert expand_queries(x[:1], x[1:2], neighbors=10).shape == (1, 2)
+    assert expand_queries(x[:1], as_gallery(x[1:2]), (ids[:1], ids[1:2]), None).shape == (1, 2)
     assert k_reciprocal(x, as_gallery(x), (ids, ids))(ids).argsort(dim=1, descending=True)[0].tolist() == [0, 1, 2]
 
 

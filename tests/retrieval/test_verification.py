@@ -8,11 +8,12 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.fixed_threshold import rates_at
 from similis.retrieval.calibration import fit_calibration
 from similis.retrieval.intervals import draw_classes
 from similis.retrieval.pair_similarities import count_upper, key_value, labelled_pairs, order_key, thresholds_and_eer
 from similis.retrieval.threshold_rates import count_accepted, rates
-from similis.retrieval.verification import rates_at, verify
+from similis.retrieval.verification import verify
 from similis.values import Embedded, Pairs, UserError
 
 

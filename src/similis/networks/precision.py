@@ -35,16 +35,13 @@ def narrow(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:
     """
     check_precision(precision)
     found = dict(tensors)
-    if precision == "float32":
-        return found
-    for name, value in tensors.items():
-        if value.ndim < 2 or not value.is_floating_point():
-            continue
-        if precision == "float16":
-            found[name] = value.half()
-            continue
-        found[SCALE + name] = row_scales(value)
-        found[name] = (value / found[SCALE + name]).round().to(torch.int8)
+    large = {name: value for name, value in tensors.items() if value.ndim >= 2 and value.is_floating_point()}
+    if precision == "float16":
+        found |= {name: value.half() for name, value in large.items()}
+    elif precision == "int8":
+        for name, value in large.items():
+            found[SCALE + name] = row_scales(value)
+            found[name] = (value / found[SCALE + name]).round().to(torch.int8)
     return found
 
 

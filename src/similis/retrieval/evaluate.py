@@ -12,7 +12,7 @@ from torch import Tensor
 
 from similis.labels import encode_labels
 from similis.retrieval.embed import as_embedded
-from similis.retrieval.match_ranks import RankedTile, ranked_tiles
+from similis.retrieval.match_ranks import ranked_tiles
 from similis.retrieval.metrics import agreement, collapse, ranking
 from similis.retrieval.metrics.clustering import kmeans
 from similis.retrieval.reranking import score_queries
@@ -121,9 +121,8 @@ def evaluate(
     asking = _rows("queries", queries, vectors)
     answering = _rows("gallery", gallery, vectors)
     rows = vectors if gallery is None else vectors[answering]
-    own_group = None if groups is None else groups.to(vectors.device)
     own_ids = (ids[asking], ids[answering])
-    own_groups = None if own_group is None else (own_group[asking], own_group[answering])
+    own_groups = None if groups is None else (groups.to(ids.device)[asking], groups.to(ids.device)[answering])
     tiles = ranked_tiles(
         score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups),
         len(answering),
@@ -134,9 +133,7 @@ def evaluate(
         tile=tile,
         width=len(answering) if rerank == "k-reciprocal" else block_width(len(answering), tile),
     )
-    per_query, matches, nearest = _measure(
-        tiles, _ranking_metrics(ks), answering, vectors.new_empty((len(asking), neighbors))
-    )
+    per_query, matches, nearest = _measure(tiles, _ranking_metrics(ks), answering)
     whole = _collapse(vectors, labels, seed) if collapse_checks else {}
     whole |= _clustering(vectors, labels, seed, tile) if clustering else {}
     matches, asking, nearest = matches.cpu(), asking.cpu(), Neighbors(*(part.cpu() for part in nearest))
@@ -149,20 +146,17 @@ Metrics = Mapping[str, Callable[[ranking.Ranks], Tensor]]
 
 
 def _measure(
-    tiles: Iterable[RankedTile], metrics: Metrics, answering: Tensor, similarity: Tensor
+    tiles: Iterable[tuple[Tensor, ranking.Ranks, Neighbors]], metrics: Metrics, answering: Tensor
 ) -> tuple[dict[str, Tensor], Tensor, Neighbors]:
-    """Values of each query, its matches, its neighbours as rows of the embedding; ``similarity`` (Q, K) is filled."""
-    count, device = len(similarity), similarity.device
-    per_query = {name: torch.empty(count, dtype=torch.float64, device=device) for name in metrics}
-    matches = torch.empty(count, dtype=torch.long, device=device)
-    index = torch.empty(similarity.shape, dtype=torch.long, device=device)
-    for rows, found, near in tiles:
-        matches[rows] = found.matches
-        index[rows] = torch.where(near.index >= 0, answering[near.index.clamp(min=0)], -1)
-        similarity[rows] = near.similarity
-        for name, metric in metrics.items():
-            per_query[name][rows] = metric(found)
-    return per_query, matches, Neighbors(index, similarity)
+    """Values of each query, its matches, its neighbours as rows of the embedding."""
+    parts = [
+        (rows, found.matches, *near, *(metric(found) for metric in metrics.values())) for rows, found, near in tiles
+    ]
+    rows, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
+    order = rows.argsort()
+    matches, index, similarity, *values = (column[order] for column in columns)
+    index = torch.where(index >= 0, answering[index.clamp(min=0)], -1)
+    return dict(zip(metrics, values, strict=True)), matches, Neighbors(index, similarity)
 
 
 def _ranking_metrics(ks: tuple[int, ...]) -> Metrics:
@@ -190,7 +184,7 @@ def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
 def _clustering(vectors: Tensor, labels: Tensor, seed: int, tile: int) -> dict[str, float]:
     """Agreement of classes with as many k-means clusters."""
     classes = len(torch.unique(labels))
-    found = kmeans(vectors, classes, generator=torch.Generator().manual_seed(seed), tile=tile).assignment
+    found = kmeans(vectors, classes, generator=torch.Generator().manual_seed(seed), tile=tile)
     names = {"nmi": agreement.nmi, "ami": agreement.ami, "pair_f1": agreement.pair_f1}
     return {name: metric(labels, found) for name, metric in names.items()}
 

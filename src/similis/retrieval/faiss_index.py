@@ -108,11 +108,10 @@ def search_parameters(kind: str, effort: int, chosen: Any) -> Any:
         inner = faiss.SearchParametersHNSW(sel=chosen, efSearch=16 * effort)
     elif kind == "ivf-pq":
         inner = faiss.SearchParametersIVF(sel=chosen, nprobe=effort)
-    elif kind == "binary":
-        inner = faiss.SearchParametersPreTransform(index_params=faiss.RaBitQSearchParameters(sel=chosen))
     else:
-        inner = faiss.SearchParameters(sel=chosen)
-        inner = faiss.SearchParametersPreTransform(index_params=inner) if KINDS[kind].leading else inner
+        inner = (faiss.RaBitQSearchParameters if kind == "binary" else faiss.SearchParameters)(sel=chosen)
+        if kind in ("binary", "nested"):
+            inner = faiss.SearchParametersPreTransform(index_params=inner)
     return faiss.IndexRefineSearchParameters(k_factor=KINDS[kind].candidates or effort, base_index_params=inner)
 
 

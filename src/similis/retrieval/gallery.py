@@ -70,7 +70,7 @@ class Contents:
 
     def label_counts(self) -> dict[str, int]:
         """How many rows each label has."""
-        numbers, names, _ = self.numbered
+        numbers, names = self.numbered
         counts = torch.bincount(numbers[numbers >= 0], minlength=len(names)).tolist()
         return dict(zip(names, counts, strict=True))
 
@@ -81,10 +81,10 @@ class Contents:
     @cached_property
     def voters(self) -> Labelled:
         """What a query is classified by; where some entries have no label, the others are copied."""
-        numbers, names, without = self.numbered
-        if not without:
-            return Labelled(self.rows, numbers, names)
+        numbers, names = self.numbered
         has_label = numbers >= 0
+        if bool(has_label.all()):
+            return Labelled(self.rows, numbers, names)
         return Labelled(as_gallery(self.rows.vectors[has_label]), numbers[has_label], names)
 
 
@@ -109,13 +109,26 @@ class Gallery:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self._lock = RLock()
-        self._vectors = GrownTensor(dim)
+        self._changes = 0
+        self._held: Contents | None = None  # the answer of contents() until the next change
+        self._clear()
+
+    def _clear(self) -> None:
+        """Begin anew; readers of the old contents keep them."""
+        self._vectors = GrownTensor(self.dim)
         self._prepared = PreparedRows()
         self._entries: list[Entry] = []
         self._rows: dict[str, int] = {}  # id -> row
         self._made: dict[str, int] = {}  # hash -> a row made from it
-        self._changes = 0
-        self._held: Contents | None = None  # the answer of contents() until the next change
+
+    def _append(self, vectors: Tensor, entries: Sequence[Entry]) -> None:
+        self._changes += 1
+        self._vectors.extend(vectors)
+        for row, entry in enumerate(entries, len(self._entries)):
+            self._entries.append(entry)
+            self._rows[entry.id] = row
+            if entry.digest:
+                self._made.setdefault(entry.digest, row)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -152,10 +165,7 @@ class Gallery:
         kept = sorted(last.values())
         with self._lock:
             self.remove([entry.id for entry in entries if entry.id in self._rows])
-            self._changes += 1
-            self._vectors.extend(vectors[kept].float().cpu())
-            for row, place in enumerate(kept, len(self._entries)):
-                self._note(row, entries[place])
+            self._append(vectors[kept].float().cpu(), [entries[place] for place in kept])
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take these ids out; unknown ones are an error."""
@@ -165,22 +175,11 @@ class Gallery:
                 raise UserError(f"{missing[0]!r} is not in the gallery, which holds {len(self)} ids")
             if not ids:
                 return
-            self._changes += 1
             gone = {self._rows[name] for name in ids}
-            stay = [row for row in range(len(self._entries)) if row not in gone]
-            entries = [self._entries[row] for row in stay]
-            held, self._vectors = self._vectors.first(len(self._entries)), GrownTensor(self.dim)
-            self._vectors.extend(held[stay])  # readers of the old contents keep them
-            self._prepared = PreparedRows()
-            self._entries, self._rows, self._made = [], {}, {}
-            for row, entry in enumerate(entries):
-                self._note(row, entry)
-
-    def _note(self, row: int, entry: Entry) -> None:
-        self._entries.append(entry)
-        self._rows[entry.id] = row
-        if entry.digest:
-            self._made.setdefault(entry.digest, row)
+            stay = [row for row in range(len(self)) if row not in gone]
+            vectors, entries = self._vectors.first(len(self))[stay], [self._entries[row] for row in stay]
+            self._clear()
+            self._append(vectors, entries)
 
 
 def search_gallery(
@@ -226,5 +225,4 @@ def hiding_groups(entries: Sequence[Entry], hidden: Sequence[str] | None) -> tup
 def entries_of(data: Manifest) -> list[Entry]:
     """The images of a data set as entries: path, class name, hash."""
     digests = data.values("content") if data.has("content") else [""] * len(data)
-    paths = data.values("path") if data.has("path") else [str(row) for row in data.values("id")]
-    return [Entry(*row) for row in zip(paths, data.values("class_name"), digests, strict=True)]
+    return [Entry(*row) for row in zip(data.values("path"), data.values("class_name"), digests, strict=True)]

@@ -66,13 +66,12 @@ def choose_index(
     sample: int = 100_000,
     similarity: Similarity = "cosine",
     model_hash: str = "",
-    seed: int = 0,
 ) -> Choice:
     """Build the index with the fewest bytes, then the most queries a second, that meets a target.
 
-    Queries are drawn from your vectors and held out; exact search says what each should find. Every kind is measured
-    on at most ``sample`` rows, the neighbours to be found among them. Those that meet the target there are built on all
-    rows, the smallest first, until one meets it again. The held-out queries are added at the end.
+    Queries are drawn from your vectors (with a fixed seed) and held out; exact search says what each should find. Every
+    kind is measured on at most ``sample`` rows, the neighbours to be found among them. Those that meet the target there
+    are built on all rows, the smallest first, until one meets it again. The held-out queries are added at the end.
 
     Args:
         vectors: (N, D).
@@ -84,7 +83,6 @@ def choose_index(
         sample: rows that every kind is measured on.
         similarity: "cosine" or "dot".
         model_hash: of the model that made the vectors.
-        seed: of queries and sample.
 
     Example:
         >>> x = torch.randn(500, 32, generator=torch.Generator().manual_seed(0))
@@ -98,7 +96,7 @@ def choose_index(
             f"{count} vectors and recall {target.recall:g} given; measuring needs {10 * K} vectors or more "
             "and a recall above 0, at most 1"
         )
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed), device="cpu")
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0), device="cpu")
     held, rest = order[: min(queries, count // 10)], order[min(queries, count // 10) :]
     whole = Trial(vectors[held], vectors[rest], target, similarity)
     trial = whole.sample(sample)
@@ -164,8 +162,11 @@ class Trial:
             recall = recall_of(index.search(self.queries, K).index, self.exact)
             if recall >= self.target.recall:
                 break
+        begin = time.perf_counter()
+        index.search(self.queries, K)
+        speed = len(self.queries) / (time.perf_counter() - begin)
         count = len(self.vectors)
-        found = Measured(kind, effort, count, index.memory() / count, seconds, recall, speed_of(index, self.queries))
+        found = Measured(kind, effort, count, index.memory() / count, seconds, recall, speed)
         return None if check and not self.target.is_met(found, count) else (index, found)
 
 
@@ -178,13 +179,6 @@ def recall_of(found: Tensor, exact: Tensor) -> float:
     """
     hits = (found[:, :, None] == exact[:, None, :]) & (exact[:, None, :] >= 0)
     return float(hits.sum() / (exact >= 0).sum())
-
-
-def speed_of(index: Index, queries: Tensor) -> float:
-    """Queries a second, asked at once."""
-    begin = time.perf_counter()
-    index.search(queries, K)
-    return len(queries) / (time.perf_counter() - begin)
 
 
 def rank(found: Measured) -> tuple[float, float]:

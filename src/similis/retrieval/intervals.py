@@ -83,7 +83,6 @@ def class_bootstrap(
     share: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
-    cells: int = CELLS,
 ) -> Bounds:
     r"""Intervals of statistics of a set of classes, by drawing classes with replacement.
 
@@ -101,7 +100,6 @@ def class_bootstrap(
         share: of the intervals that cover the true value.
         draws: how many rows in all.
         seed: of the draws.
-        cells: class counts held at once.
 
     Example:
         >>> heights = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64)
@@ -117,14 +115,10 @@ def class_bootstrap(
             "draws or more and a share between 0 and 1"
         )
     chance = torch.Generator().manual_seed(seed)
-    step = max(1, cells // classes)
-    value = _columns(statistic(torch.ones(1, classes, dtype=torch.float64)))[0]
-    drawn = torch.cat(
-        [
-            _columns(statistic(draw_classes(min(step, draws - start), classes, chance)))
-            for start in range(0, draws, step)
-        ]
-    )
+    step = max(1, CELLS // classes)
+    rows = [min(step, draws - start) for start in range(0, draws, step)]
+    value = statistic(torch.ones(1, classes, dtype=torch.float64)).flatten()
+    drawn = torch.cat([statistic(draw_classes(some, classes, chance)).reshape(some, -1) for some in rows])
     effective = max(2.0, float(weights.sum() ** 2 / weights.square().sum()))
     reach = math.sqrt(effective / (effective - 1)) * t_quantile(0.5 + share / 2, effective - 1)
     edges = torch.special.ndtr(torch.tensor([-reach, reach], dtype=torch.float64))
@@ -159,8 +153,3 @@ def t_quantile(p: float, freedom: float) -> float:
     right = int(torch.searchsorted(below, p).clamp(1, GRID - 1))
     part = (p - below[right - 1]) / (below[right] - below[right - 1])
     return math.sqrt(freedom) * math.tan(float(angle[right - 1] + part * (angle[right] - angle[right - 1])))
-
-
-def _columns(values: Tensor) -> Tensor:
-    """Values (R,) or (R, S) as (R, S)."""
-    return values[:, None] if values.ndim == 1 else values

@@ -8,23 +8,15 @@ stands behind itself and its better brothers, m, and behind every non-match that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from similis.retrieval.metrics.ranking import BEYOND, Ranks
-from similis.retrieval.search import NEVER, Members, hide, merge_top, no_top
+from similis.retrieval.search import NEVER, Members, hide, merge_top
 from similis.retrieval.similarity import tile_rows
 from similis.values import Neighbors
-
-
-class RankedTile(NamedTuple):
-    """Query numbers of a tile (t,), the ranks of their matches, and their nearest neighbours."""
-
-    queries: Tensor
-    found: Ranks
-    nearest: Neighbors
 
 
 def ranked_tiles(
@@ -37,8 +29,10 @@ def ranked_tiles(
     nearest: int,
     tile: int,
     width: int,
-) -> Iterator[RankedTile]:
-    """Rank the matches of all queries; tiles come in the order of class size, so that cost follows the sum of R.
+) -> Iterator[tuple[Tensor, Ranks, Neighbors]]:
+    """For each tile the numbers of its queries (t,), the ranks of their matches, and their nearest neighbours.
+
+    Tiles come in the order of class size, so that cost follows the sum of R.
 
     ``score`` compares queries (t,) with blocks of so many of the ``columns`` rows of the gallery, see
     :func:`similis.retrieval.similarity.column_blocks`. ``cut`` is the largest k that a metric asks for; R is added for
@@ -52,15 +46,14 @@ def ranked_tiles(
         start += len(rows)
         own, others, last = _compare(score(rows, width), rows, matches, hidden, max(cut, nearest))
         ranks = _ranks(own[0], others[0])
-        late = _late(ranks, own[0])
+        late = ((ranks[:, :1] == BEYOND) & (own[0][:, :1] > NEVER)).nonzero()[:, 0]  # the first is behind the horizon
         if len(late) and width >= columns:
             ranks[late, 0] = 1 + _count(last[late], own[0][late])
         elif len(late):  # whole rows, a few at a time: ties are exact only within one product
             for part in torch.split(late, tile_rows(columns, tile)):
                 again, _, whole = _compare(score(rows[part], columns), rows[part], matches, hidden, 1)
                 ranks[part, 0] = 1 + _count(whole, again[0])
-        found = Ranks(ranks, (own[0] > NEVER).sum(dim=1))
-        yield RankedTile(rows, found, _merge(others, own, nearest))
+        yield rows, Ranks(ranks, (own[0] > NEVER).sum(dim=1)), _merge(others, own, nearest)
 
 
 def _compare(
@@ -72,25 +65,18 @@ def _compare(
     """
     width = int(matches.sizes[rows].max())
     columns = torch.full((len(rows), width), -1, dtype=torch.long, device=rows.device)
-    own, others, last = columns, no_top(rows), columns
+    own, others, last = columns, (columns, columns), columns  # until the first block
     for start, last in blocks:
         if not start:
             own = last.new_full((len(rows), width), NEVER)
         hide(last, rows, hidden, start)
-        cells = matches.cells(rows, start, last.shape[1])
-        own[cells.rows, cells.slots] = last[cells.rows, cells.columns]
-        columns[cells.rows, cells.slots] = cells.columns + start
-        last[cells.rows, cells.columns] = NEVER
+        line, place, slot = matches.cells(rows, start, last.shape[1])
+        own[line, slot] = last[line, place]
+        columns[line, slot] = place + start
+        last[line, place] = NEVER
         others = merge_top(others, last, start, max(least, width))
     own, order = own.sort(dim=1, descending=True, stable=True)
     return (own, columns.gather(1, order)), others, last
-
-
-def _late(ranks: Tensor, own: Tensor) -> Tensor:
-    """Rows (l,) with a match, of which not even the first is within the horizon."""
-    if not own.shape[1]:
-        return ranks.new_empty(0, dtype=torch.long)
-    return ((ranks[:, 0] == BEYOND) & (own[:, 0] > NEVER)).nonzero().flatten()
 
 
 def _count(scores: Tensor, own: Tensor) -> Tensor:
@@ -101,20 +87,15 @@ def _count(scores: Tensor, own: Tensor) -> Tensor:
 def _ranks(own: Tensor, others: Tensor) -> Tensor:
     """Ranks (t, W) of falling matches among falling non-matches (t, L)."""
     before = torch.searchsorted(-others, -own, right=True)
-    horizon = others.shape[1]
     ranks = before + torch.arange(1, own.shape[1] + 1, device=own.device)
-    ranks[(before >= horizon) | (own == NEVER)] = BEYOND
+    ranks[(before >= others.shape[1]) | (own == NEVER)] = BEYOND
     return ranks
 
 
 def _merge(others: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor], k: int) -> Neighbors:
     """The k nearest of non-matches and matches, a non-match first where they are equal."""
-    values = torch.cat([others[0][:, :k], own[0][:, :k]], dim=1)
-    columns = torch.cat([others[1][:, :k], own[1][:, :k]], dim=1)
+    values, columns = (torch.cat([one[:, :k], two[:, :k]], dim=1) for one, two in zip(others, own, strict=True))
     values, order = values.sort(dim=1, descending=True, stable=True)
     values, columns = values[:, :k], columns.gather(1, order)[:, :k]
-    missing = (0, k - values.shape[1])
-    columns = torch.where(values > NEVER, columns, -1)
-    return Neighbors(
-        torch.nn.functional.pad(columns, missing, value=-1), torch.nn.functional.pad(values, missing, value=NEVER)
-    )
+    columns, missing = torch.where(values > NEVER, columns, -1), (0, k - values.shape[1])
+    return Neighbors(functional.pad(columns, missing, value=-1), functional.pad(values, missing, value=NEVER))

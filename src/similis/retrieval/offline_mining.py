@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from similis.data.samplers.mined import draw_positives
-from similis.retrieval.search import top
+from similis.retrieval.search import NEVER, top
 from similis.retrieval.similarity import TILE, tile_rows
 from similis.sphere import unit
 from similis.values import Embedded, UserError
-
-NEVER = float("-inf")
 
 
 class Mined(NamedTuple):
@@ -60,8 +58,10 @@ def mine_offline(
         raise UserError(f"k={k} given; a list holds at least one negative")
     x = unit(embedded.vectors)  # rows that are not finite mine nothing, and the log says so
     labels, here = embedded.labels.to(x.device), x.device
-    drawn = random_positives(embedded.labels.cpu(), generator) if kind == "semi_hard" else torch.full((len(x),), -1)
-    positives, negatives = drawn.to(here), torch.full((len(x), k), -1, dtype=torch.long, device=here)
+    positives, negatives = (torch.full((len(x), *shape), -1, device=here) for shape in ((), (k,)))
+    if kind == "semi_hard":
+        uniform = torch.rand(len(x), generator=generator, dtype=torch.float64, device="cpu")
+        positives = torch.from_numpy(draw_positives(labels.cpu().numpy(), uniform.numpy())).to(here)
     for rows in torch.split(torch.arange(len(x), device=here), tile_rows(len(x), tile)):
         similarity = x[rows] @ x.T
         same = labels[rows][:, None] == labels[None, :]
@@ -74,12 +74,6 @@ def mine_offline(
         negatives[rows, : values.shape[1]] = torch.where(values > NEVER, columns, -1)
     negatives[positives < 0] = -1
     return Mined(positives.cpu(), negatives.cpu())
-
-
-def random_positives(labels: Tensor, generator: torch.Generator | None) -> Tensor:
-    """For each row (N,) another of its class; -1 for a class of one."""
-    uniform = torch.rand(len(labels), generator=generator, dtype=torch.float64, device="cpu")
-    return torch.from_numpy(draw_positives(labels.numpy(), uniform.numpy()))
 
 
 def farthest(similarity: Tensor, same: Tensor, rows: Tensor) -> Tensor:

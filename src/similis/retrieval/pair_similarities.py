@@ -100,10 +100,7 @@ def labelled_pairs(
         )
     listed = None
     if pairs is not None:
-        ends = (
-            torch.cat([pairs.positive_anchors, pairs.negative_anchors]),
-            torch.cat([pairs.positives, pairs.negatives]),
-        )
+        ends = (torch.cat(pairs[::2]), torch.cat(pairs[1::2]))  # anchors, and what they are compared with
         listed = torch.stack(ends, dim=1).to(vectors.device)
         same = classes[listed[:, 0]] == classes[listed[:, 1]]
         wrong = same != (torch.arange(len(same), device=same.device) < len(pairs.positives))
@@ -216,8 +213,7 @@ def key_value(keys: Tensor) -> Tensor:
 
 def _flip_negative(bits: Tensor) -> Tensor:
     """Integers whose lower 31 bits are inverted where the sign is set, which is its own inverse."""
-    flipped: Tensor = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    return flipped
+    return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 def _at_least(counts: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from threading import Lock
@@ -67,11 +66,10 @@ class Prefix(Sequence[Any]):
 
 
 class Numbered(NamedTuple):
-    """The number of each row's label (N,), -1 for none, the labels by number, and how many rows have none."""
+    """The number of each row's label (N,), -1 for none, and the labels by number."""
 
     numbers: Tensor
     names: Sequence[str]
-    without: int
 
 
 class PreparedRows:
@@ -85,11 +83,7 @@ class PreparedRows:
         self._vectors: GrownTensor | None = None
         self._repeats, self._originals, self._numbers = (GrownTensor(dtype=torch.long) for _ in range(3))
         self._hashes: dict[int, int] = {}  # of a row -> the first row that has it
-        self._places: list[int] = []  # rows that repeat an earlier one
         self._names: dict[str, int] = {}  # label -> number
-        self._labels: list[str] = []
-        self._starts: list[int] = []  # the first row of each label
-        self._bare: list[int] = []  # rows without a label
 
     def rows(self, vectors: Tensor) -> GalleryRows:
         """The vectors (N, D) as :func:`similis.retrieval.similarity.as_gallery` prepares them."""
@@ -99,38 +93,29 @@ class PreparedRows:
                 self._vectors = GrownTensor(*vectors.shape[1:], dtype=vectors.dtype)
             if count > len(self._vectors):
                 self._extend(self._vectors, to_comparable(vectors[len(self._vectors) :]))
-            kept = bisect_left(self._places, count)
+            kept = int(torch.searchsorted(self._repeats.first(len(self._repeats)), count))
             return GalleryRows(self._vectors.first(count), self._repeats.first(kept), self._originals.first(kept))
 
     def _extend(self, known: GrownTensor, new: Tensor) -> None:
         start = len(known)
         known.extend(new)
-        vectors, originals = known.first(len(known)), []
+        vectors = known.first(len(known))
         for row, value in enumerate(row_hashes(new).tolist(), start):
             original = self._hashes.setdefault(value, row)
             if original != row and torch.equal(vectors[original], vectors[row]):
-                self._places.append(row)
-                originals.append(original)
-        self._repeats.extend(torch.tensor(self._places[len(self._repeats) :], dtype=torch.long))
-        self._originals.extend(torch.tensor(originals, dtype=torch.long))
+                self._repeats.extend(torch.tensor([row]))
+                self._originals.extend(torch.tensor([original]))
 
     def number_labels(self, entries: Sequence[Any]) -> Numbered:
         """Numbers of the labels of all entries, in the order in which labels occur."""
         count = len(entries)
         with self._lock:
-            new = []
-            for row in range(len(self._numbers), count):
-                label = entries[row].label
-                if label is None:
-                    self._bare.append(row)
-                elif label not in self._names:
-                    self._names[label] = len(self._labels)
-                    self._labels.append(label)
-                    self._starts.append(row)
-                new.append(-1 if label is None else self._names[label])
+            labels = [entries[row].label for row in range(len(self._numbers), count)]
+            new = [-1 if label is None else self._names.setdefault(label, len(self._names)) for label in labels]
             self._numbers.extend(torch.tensor(new, dtype=torch.long))
-            names = Prefix(self._labels, bisect_left(self._starts, count))
-            return Numbered(self._numbers.first(count), names, bisect_left(self._bare, count))
+            numbers = self._numbers.first(count)
+            seen = int(numbers.max()) + 1 if count else 0
+            return Numbered(numbers, list(islice(self._names, seen)))
 
     def number(self, label: str) -> int | None:
         """The number of a label; None for one that no row has."""

@@ -35,43 +35,37 @@ def score_queries(rerank: str, queries: Tensor, gallery: GalleryRows, ids: Keys,
         whole = k_reciprocal(queries, gallery, ids)
         return lambda rows, _width: [(0, whole(rows))]
     if rerank == "alpha-qe":
-        queries = expand_queries(queries, gallery, ids=ids, groups=groups)
+        queries = expand_queries(queries, gallery, ids, groups)
     elif rerank:
         raise UserError(unknown("re-ranking", rerank, RERANKERS))
     return lambda rows, width: column_blocks(queries[rows], gallery, width)
 
 
 def expand_queries(
-    queries: Tensor,
-    gallery: Tensor | GalleryRows,
-    *,
-    neighbors: int = 10,
-    alpha: float = 3.0,
-    ids: Keys | None = None,
-    groups: Keys | None = None,
+    queries: Tensor, gallery: GalleryRows, ids: Keys, groups: Keys | None, *, neighbors: int = 10, alpha: float = 3.0
 ) -> Tensor:
     """Alpha query expansion: each query plus its nearest neighbours, weighted by similarity to the power alpha.
 
     Args:
         queries: (Q, D) of unit length.
         gallery: (G, D) of unit length.
-        neighbors: how many are added; negative similarities count as 0.
-        alpha: 0 weights all equally; larger values trust the nearest.
         ids: of queries and gallery: equal ones never meet.
         groups: as ids; a negative group is none.
+        neighbors: how many are added; negative similarities count as 0.
+        alpha: 0 weights all equally; larger values trust the nearest.
 
     Reference: Radenovic, Tolias, Chum: Fine-tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019.
 
     Example:
-        >>> expand_queries(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]), alpha=0.0)
+        >>> ids = (torch.tensor([0]), torch.tensor([1]))
+        >>> expand_queries(torch.tensor([[1.0, 0.0]]), as_gallery(torch.tensor([[0.6, 0.8]])), ids, None, alpha=0.0)
         tensor([[0.8944, 0.4472]])
     """
     near = search(queries, gallery, neighbors, similarity="dot", ids=ids, groups=groups)
-    rows = gallery.vectors if isinstance(gallery, GalleryRows) else gallery
     weights = torch.where(near.index < 0, 0, near.similarity.clamp(min=0) ** alpha)
     total = queries.clone()
     for place in range(neighbors):
-        total += weights[:, place, None] * rows[near.index[:, place].clamp(min=0)]
+        total += weights[:, place, None] * gallery.vectors[near.index[:, place].clamp(min=0)]
     return unit(total)
 
 
@@ -88,32 +82,6 @@ class Encoded(NamedTuple):
         owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), sizes)
         step = torch.arange(len(owner), device=rows.device) - (sizes.cumsum(0) - sizes)[owner]
         return owner, self.start[rows][owner] + step
-
-
-class Mixture(NamedTuple):
-    """All that scores need: see :func:`k_reciprocal`; ``place`` is the row of each query among the encoded."""
-
-    queries: Tensor
-    gallery: GalleryRows
-    place: Tensor
-    encoded: Encoded
-    inverted: Encoded
-    farthest: Tensor
-    original: float
-
-    def scores(self, rows: Tensor) -> Tensor:
-        """One minus the final distance of these queries (t,) to all of the gallery (t, G)."""
-        shared = self.queries.new_zeros((len(rows), len(self.gallery.vectors)))
-        for part, tile in zip(torch.split(self.place[rows], STEP), torch.split(shared, STEP), strict=True):
-            owner, own = self.encoded.entries(part)
-            entry, cell = self.inverted.entries(self.encoded.columns[own])
-            least = torch.minimum(self.encoded.weights[own][entry], self.inverted.weights[cell])
-            tile.view(-1).index_add_(0, owner[entry] * tile.shape[1] + self.inverted.columns[cell], least)
-        jaccard = 1 - shared / (2 - shared)
-        plain = (1 - similarities(self.queries[rows], self.gallery)).clamp(min=0) / self.farthest[
-            self.place[rows], None
-        ]
-        return 1 - (1 - self.original) * jaccard - self.original * plain
 
 
 def k_reciprocal(
@@ -147,7 +115,19 @@ def k_reciprocal(
     farthest = (1 + search(-x, everything, 1, similarity="dot").similarity[:, 0]).clamp(min=1e-12)
     encoded = average(encode(x, lists, farthest), lists[:, :k2])
     inverted = invert(encoded, len(gallery.vectors))
-    return Mixture(queries, gallery, place, encoded, inverted, farthest, original).scores
+
+    def score(rows: Tensor) -> Tensor:
+        shared = queries.new_zeros((len(rows), len(gallery.vectors)))
+        for part, tile in zip(torch.split(place[rows], STEP), torch.split(shared, STEP), strict=True):
+            owner, entries = encoded.entries(part)
+            entry, cell = inverted.entries(encoded.columns[entries])
+            least = torch.minimum(encoded.weights[entries][entry], inverted.weights[cell])
+            tile.view(-1).index_add_(0, owner[entry] * tile.shape[1] + inverted.columns[cell], least)
+        jaccard = 1 - shared / (2 - shared)
+        plain = (1 - similarities(queries[rows], gallery)).clamp(min=0) / farthest[place[rows], None]
+        return 1 - (1 - original) * jaccard - original * plain
+
+    return score
 
 
 def encode(x: Tensor, lists: Tensor, farthest: Tensor) -> Encoded:

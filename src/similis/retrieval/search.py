@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -21,14 +20,6 @@ from similis.retrieval.similarity import (
 from similis.values import Neighbors, UserError
 
 
-class Cells(NamedTuple):
-    """Cells of a tile: row of the tile, gallery column, and the running number within the row; all (P,)."""
-
-    rows: Tensor
-    columns: Tensor
-    slots: Tensor
-
-
 class Members(NamedTuple):
     """Gallery rows ordered by key (G,), and for each query the start and length of its stretch (Q,)."""
 
@@ -36,19 +27,19 @@ class Members(NamedTuple):
     start: Tensor
     sizes: Tensor
 
-    def cells(self, queries: Tensor, start: int = 0, width: int | None = None) -> Cells:
-        """The cells that the members of these queries (t,) fill in a tile (t, G), columns rising in each row.
+    def cells(self, queries: Tensor, start: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The cells that the members of these queries (t,) fill in a tile (t, width) of the columns from ``start``.
 
-        For a tile (t, width) of the columns from ``start`` these cells only, with columns of the tile.
+        For each (P,): the row and the column of the tile, and the running number among the members of the query.
         """
         sizes = self.sizes[queries]
         rows = torch.repeat_interleave(torch.arange(len(queries), device=sizes.device), sizes)
         slots = torch.arange(len(rows), device=sizes.device) - (sizes.cumsum(0) - sizes)[rows]
         columns = self.order[self.start[queries][rows] + slots]
-        if width is None or width == len(self.order):
-            return Cells(rows, columns, slots)
+        if width == len(self.order):
+            return rows, columns, slots
         here = (columns >= start) & (columns < start + width)
-        return Cells(rows[here], columns[here] - start, slots[here])
+        return rows[here], columns[here] - start, slots[here]
 
 
 def members(query_keys: Tensor, gallery_keys: Tensor) -> Members:
@@ -56,7 +47,7 @@ def members(query_keys: Tensor, gallery_keys: Tensor) -> Members:
 
     Example:
         >>> found = members(torch.tensor([7, 5]), torch.tensor([5, 7, 9, 7]))
-        >>> found.sizes.tolist(), found.cells(torch.tensor([0])).columns.tolist()
+        >>> found.sizes.tolist(), found.cells(torch.tensor([0]), 0, 4)[1].tolist()
         ([2, 1], [1, 3])
     """
     for name, keys in (("query", query_keys), ("gallery", gallery_keys)):
@@ -72,13 +63,11 @@ def members(query_keys: Tensor, gallery_keys: Tensor) -> Members:
 
 def hidden_members(ids: tuple[Tensor, Tensor] | None, groups: tuple[Tensor, Tensor] | None) -> tuple[Members, ...]:
     """Members that a query may not find: itself (equal id), and its own group (a negative group is none)."""
-    found = []
-    if ids is not None:
-        found.append(members(*ids))
-    if groups is not None:
-        own = members(*groups)
-        found.append(own._replace(sizes=torch.where(groups[0] < 0, 0, own.sizes)))
-    return tuple(found)
+    found = () if ids is None else (members(*ids),)
+    if groups is None:
+        return found
+    own = members(*groups)
+    return (*found, own._replace(sizes=torch.where(groups[0] < 0, 0, own.sizes)))
 
 
 NEVER = float("-inf")
@@ -130,29 +119,16 @@ def search(
     found = torch.full((len(wanted), k), NEVER, dtype=wanted.dtype, device=wanted.device)
     width = block_width(len(columns.vectors), tile)
     for rows in torch.split(torch.arange(len(wanted), device=wanted.device), tile_rows(width, tile)):
-        values, places = top_of_blocks(column_blocks(wanted[rows], columns, width), rows, hidden, k)
+        values = places = rows  # until the first block
+        for start, block in column_blocks(wanted[rows], columns, width):
+            values, places = merge_top((values, places), hide(block, rows, hidden, start), start, k)
         found[rows, : values.shape[1]] = values
         index[rows, : values.shape[1]] = torch.where(values > NEVER, places, -1)
     return Neighbors(index, found)
 
 
-def top_of_blocks(
-    blocks: Iterable[tuple[int, Tensor]], rows: Tensor, hidden: tuple[Members, ...], k: int
-) -> tuple[Tensor, Tensor]:
-    """:func:`top` of the blocks of :func:`column_blocks` together, where a query may look."""
-    best = no_top(rows)
-    for start, tile in blocks:
-        best = merge_top(best, hide(tile, rows, hidden, start), start, k)
-    return best
-
-
-def no_top(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What :func:`merge_top` begins with: no similarities and no columns (t, 0) of these queries (t,)."""
-    return rows.new_empty((len(rows), 0), dtype=torch.float32), rows.new_empty((len(rows), 0))
-
-
 def merge_top(best: tuple[Tensor, Tensor], tile: Tensor, start: int, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of earlier blocks (t, k) and of a block (t, w) that starts at this column; ties by column."""
+    """:func:`top` of earlier blocks (t, k), which the first has none of, and of the block (t, w) from ``start`` on."""
     values, columns = top(tile, k)
     if not start:
         return values, columns
@@ -161,11 +137,11 @@ def merge_top(best: tuple[Tensor, Tensor], tile: Tensor, start: int, k: int) -> 
     return values[:, :k], columns[:, :k]
 
 
-def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...], start: int = 0) -> Tensor:
+def hide(tile: Tensor, rows: Tensor, hidden: tuple[Members, ...], start: int) -> Tensor:
     """The tile (t, w) of these queries and of the columns from ``start``, with -inf where a query may not look."""
     for some in hidden:
-        cells = some.cells(rows, start, tile.shape[1])
-        tile[cells.rows, cells.columns] = NEVER
+        own, columns, _ = some.cells(rows, start, tile.shape[1])
+        tile[own, columns] = NEVER
     return tile
 
 

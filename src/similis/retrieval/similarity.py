@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from similis.sphere import unit, widen
 from similis.values import DivergedError, UserError
 
 Similarity = Literal["cosine", "dot"]
-SIMILARITIES = ("cosine", "dot")
 TILE = 2**24  # similarities held at once: 64 MB in float32
 ROWS = 128  # queries of a tile at least: with 16 a matrix product takes four times as long for each
 
@@ -39,16 +38,14 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
         >>> to_comparable(torch.tensor([[3.0, 4.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929]]
     """
-    if similarity not in SIMILARITIES:
-        raise UserError(unknown("similarity", similarity, list(SIMILARITIES)))
+    if similarity not in get_args(Similarity):
+        raise UserError(unknown("similarity", similarity, get_args(Similarity)))
     if vectors.ndim != 2 or not vectors.is_floating_point():
         raise UserError(
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"
         )
     wide = check_finite(widen(vectors.detach()))
-    if similarity == "dot":
-        return check_dot_range(wide.contiguous())
-    return _unit_rows(wide)
+    return check_dot_range(wide.contiguous()) if similarity == "dot" else _unit_rows(wide)
 
 
 def check_finite(vectors: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -124,7 +123,8 @@ def verify(
             f"{1 / totals.impostors:.1g} (one pair) and 1: raise it, or give more images"
         )
     wanted = _rates_of_interest({far, *fars}, totals.impostors)
-    thresholds, eer, eer_threshold = thresholds_and_eer(compared, totals, _allowed_impostors(wanted, totals.impostors))
+    allowed = (wanted * totals.impostors * ROUNDING).floor().long()  # a product just below a whole number is that
+    thresholds, eer, eer_threshold = thresholds_and_eer(compared, totals, allowed)
     thresholds = thresholds.cpu()
     accepted = count_accepted(compared, thresholds)
     found = class_bootstrap(
@@ -134,7 +134,9 @@ def verify(
         draws=draws,
         seed=seed,
     )
-    roc, own, equal = (Bounds(*(part[columns] for part in found)) for columns in _columns(len(wanted)))
+    roc, own, equal = (
+        Bounds(*parts) for parts in zip(*(torch.split(part, len(wanted)) for part in found), strict=True)
+    )
     roc = roc._replace(value=accepted.genuine[:, :-1].sum(0) / accepted.genuine[:, -1].sum())
     own = own._replace(value=thresholds)
     place = {rate: number for number, rate in enumerate(wanted.tolist())}
@@ -162,48 +164,11 @@ def verify(
     )
 
 
-def rates_at(
-    embedded: Embedded,
-    threshold: float,
-    *,
-    groups: Any = None,
-    pairs: Pairs | None = None,
-    share: float = 0.95,
-    draws: int = DRAWS,
-    seed: int = 0,
-    tile: int = PAIR_TILE,
-) -> tuple[Interval, Interval]:
-    """False and true accept rate of a threshold chosen elsewhere; arguments as in :func:`verify`.
-
-    Example:
-        >>> vectors = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.8]])
-        >>> far, tar = rates_at(Embedded(vectors, torch.tensor([0, 0, 1, 1]), torch.arange(4)), 0.6)
-        >>> far.value, tar.value
-        (0.5, 1.0)
-    """
-    compared = labelled_pairs(embedded, groups=groups, pairs=pairs, tile=tile)
-    accepted = count_accepted(compared, torch.tensor([threshold], dtype=torch.float64))
-    bootstrap = partial(class_bootstrap, share=share, draws=draws, seed=seed)
-    far = bootstrap(lambda times: rates(times, accepted)[0], accepted.impostors[:, -1])
-    tar = bootstrap(lambda times: rates(times, accepted)[1], accepted.genuine[:, -1])
-    return far.interval(), tar.interval()
-
-
 def _rates_of_interest(asked: set[float], impostors: int) -> Tensor:
     """0, the asked rates and those of the curve (F,), rising; none below one impostor pair."""
     curve = {float(f"{10 ** (-step / PER_DECADE):.6g}") for step in range(PER_DECADE * DECADES + 1)}
     rates = [rate for rate in sorted(asked | curve) if rate * impostors * ROUNDING >= 1]
     return torch.tensor([0.0, *rates], dtype=torch.float64)
-
-
-def _columns(rates: int) -> tuple[slice, slice, slice]:
-    """Columns of the statistics: TAR, thresholds, EER."""
-    return slice(rates), slice(rates, 2 * rates), slice(2 * rates, None)
-
-
-def _allowed_impostors(rate: Tensor, impostors: int) -> Tensor:
-    """Impostor pairs that may be accepted (F,); a product just below a whole number is that number."""
-    return (rate * impostors * ROUNDING).floor().long()
 
 
 def _statistics(times: Tensor, accepted: Accepted, thresholds: Tensor, wanted: Tensor) -> Tensor:

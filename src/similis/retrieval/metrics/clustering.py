@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -12,53 +10,35 @@ from similis.values import UserError
 TILE = 2**24
 
 
-class Clusters(NamedTuple):
-    """Cluster of each row (N,), centres (k, D), and the sum of squared distances to them."""
+def kmeans(vectors: Tensor, k: int, *, generator: torch.Generator, steps: int = 20, tile: int = TILE) -> Tensor:
+    """The cluster of each row (N,), by Lloyd's algorithm, until nothing moves or for ``steps`` rounds.
 
-    assignment: Tensor
-    centres: Tensor
-    inertia: float
-
-
-def kmeans(
-    vectors: Tensor,
-    k: int,
-    *,
-    generator: torch.Generator,
-    centres: Tensor | None = None,
-    steps: int = 20,
-    tile: int = TILE,
-) -> Clusters:
-    """Lloyd's algorithm from k-means++ seeds, until nothing moves or for ``steps`` rounds.
+    It starts from seeds of k-means++ (Arthur and Vassilvitskii, SODA 2007).
 
     A cluster that loses all rows takes the row farthest from its centre. Time O(steps N k D), memory O(tile).
 
     Args:
         vectors: (N, D), at least k rows.
         k: number of clusters.
-        generator: the only source of chance; unused when ``centres`` are given.
-        centres: (k, D) to start from; None for k-means++ (Arthur and Vassilvitskii, SODA 2007).
+        generator: the only source of chance.
         steps: rounds of Lloyd's algorithm at most.
         tile: distances held at once.
 
     Example:
         >>> x = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
-        >>> found = kmeans(x, 2, generator=torch.Generator().manual_seed(0)).assignment
+        >>> found = kmeans(x, 2, generator=torch.Generator().manual_seed(0))
         >>> bool(found[0] == found[1] and found[2] == found[3] and found[0] != found[2])
         True
     """
     if not 1 <= k <= len(vectors):
         raise UserError(f"k={k} clusters asked of {len(vectors)} vectors; give a k from 1 to their number")
-    centres = plus_plus(vectors, k, generator) if centres is None else centres.clone()
-    assignment, far = nearest_centre(vectors, centres, tile)
+    assignment, far = nearest_centre(vectors, plus_plus(vectors, k, generator), tile)
     for _ in range(steps):
-        centres = _means(vectors, assignment, far, k)
-        moved, far = nearest_centre(vectors, centres, tile)
-        settled = bool((moved == assignment).all())
-        assignment = moved
-        if settled:
+        before = assignment
+        assignment, far = nearest_centre(vectors, _means(vectors, assignment, far, k), tile)
+        if torch.equal(assignment, before):
             break
-    return Clusters(assignment, centres, float(far.double().sum()))
+    return assignment
 
 
 def plus_plus(vectors: Tensor, k: int, generator: torch.Generator) -> Tensor:
