@@ -126,13 +126,13 @@ def test_random_areas_have_the_declared_range():
 
 
 def test_an_area_that_never_fits_falls_back_to_the_centre():
-    top, left, tall, wide = random_area(10, 400, Policy("x", "resized", True, scale=(1.0, 1.0)), draws_of(0, 0, 0))
+    top, left, tall, wide = random_area(10, 400, Policy("resized", True, scale=(1.0, 1.0)), draws_of(0, 0, 0))
     assert (top, tall, wide) == (0, 10, 13)
     assert left == (400 - 13) // 2
 
 
 def test_whole_area_resized_equals_torchvision():
-    policy = Policy("whole", "resized", False, keep=4.0, scale=(1.0, 1.0), ratio=(1.0, 1.0))
+    policy = Policy("resized", False, keep=4.0, scale=(1.0, 1.0), ratio=(1.0, 1.0))
     data = picture(3, 50, 50)
     ours = augment(prepare(data, resize=32, keep=4.0), policy, SMALL, draws_of(0, 0, 0))
     theirs = peer.Resize((24, 24))(Image.open(io.BytesIO(data)))
@@ -196,15 +196,15 @@ def test_an_affine_map_counts_from_the_centres_of_pixels():
 
 
 def test_turned_images_hold_their_limits():
-    pixels, still = noise(21), Policy("still", crop="turned", flip=False)
+    pixels, still = noise(21), Policy(crop="turned", flip=False)
     assert np.array_equal(turn_square(pixels, still, "bilinear", [0.9] * 5), pixels)
-    quarter = Policy("quarter", crop="turned", flip=False, turn=90.0)
+    quarter = Policy(crop="turned", flip=False, turn=90.0)
     assert np.abs(turn_square(pixels, quarter, "bilinear", [0, 1.0, 0.5, 0.5, 0.5]).astype(int)
                   - np.rot90(pixels, 1).astype(int)).max() <= 1  # fmt: skip
-    shifted = Policy("shifted", crop="turned", flip=False, shift=1 / 21)
+    shifted = Policy(crop="turned", flip=False, shift=1 / 21)
     right = turn_square(pixels, shifted, "bilinear", [0, 0.5, 0.5, 1.0, 0.5])
     assert np.abs(right[1:-1, 2:-1].astype(int) - pixels[1:-1, 1:-2].astype(int)).max() <= 1
-    zoomed = Policy("zoomed", crop="turned", flip=False, zoom=2.0)
+    zoomed = Policy(crop="turned", flip=False, zoom=2.0)
     dot = np.zeros((21, 21, 3), np.uint8)
     dot[8:13, 8:13] = 255
     assert turn_square(dot, zoomed, "bilinear", [0, 0.5, 1.0, 0.5, 0.5]).mean() > 3 * dot.mean()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from similis.data.sampling import Ints
 
@@ -80,19 +79,13 @@ def mix(rows: Ints, generator: np.random.Generator) -> Ints:
         order = np.argsort(generator.random(count), kind="stable")
         first, second = order[:half], order[half : 2 * half]
         both = np.sort(np.concatenate([rows[first], rows[second]], axis=1), axis=1)
-        traded = np.take_along_axis(both, np.argsort(trade_keys(both, generator), axis=1, kind="stable"), axis=1)
+        keys = generator.random(both.shape)
+        twins = both[:, 1:] == both[:, :-1]  # of a class that both batches hold one copy goes to each
+        keys[:, :-1][twins], keys[:, 1:][twins] = -1.0, 2.0
+        traded = np.take_along_axis(both, np.argsort(keys, axis=1, kind="stable"), axis=1)
         rows = rows.copy()
         rows[first], rows[second] = traded[:, :width], traded[:, width:]
     return np.take_along_axis(rows, np.argsort(generator.random(rows.shape), axis=1, kind="stable"), axis=1)
-
-
-def trade_keys(both: Ints, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Sorting keys: of a class that both batches hold one copy goes to each, all others are drawn."""
-    keys = generator.random(both.shape)
-    twins = both[:, 1:] == both[:, :-1]
-    keys[:, :-1][twins] = -1.0
-    keys[:, 1:][twins] = 2.0
-    return keys
 
 
 def deal(classes: Ints, groups: LabelGroups, each: int, generator: np.random.Generator) -> Ints:

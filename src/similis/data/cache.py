@@ -95,8 +95,3 @@ class ImageCache:
     def used(self) -> int:
         """Bytes in use."""
         return int(self._used[0])
-
-    @property
-    def capacity(self) -> int:
-        """Images that fit, if all are like those in it; 0 for an empty cache."""
-        return self.budget * int((self._starts >= 0).sum()) // max(1, self.used)

@@ -59,11 +59,12 @@ def version_of(facts: os.stat_result) -> Version:
 
 def known_digests(
     place: str,
+    names: Sequence[str],
     versions: Mapping[str, Version],
     compute: Callable[[list[str]], Mapping[str, str]],
     *,
     verify: bool,
-) -> dict[str, str]:
+) -> list[str]:
     """The hash of every name: from the cache where the version is the one that was hashed, else computed and kept.
 
     ``place`` is the folder, archive or table that the names belong to; ``verify`` computes every hash anew.
@@ -72,13 +73,12 @@ def known_digests(
     kept = {} if verify else read_cache(file)
     found = {name: kept[name][1] for name in versions if name in kept and kept[name][0] == versions[name].mark}
     missing = [name for name in versions if name not in found]
-    if not missing:
-        return found
-    computed = compute(missing)
-    entries = {name: [versions[name].mark, computed[name]] for name in missing if versions[name].settled}
+    if missing:
+        found |= compute(missing)
+    entries = {name: [versions[name].mark, found[name]] for name in missing if versions[name].settled}
     if entries:
         write_cache(file, {**kept, **entries})
-    return {**found, **computed}
+    return [found[name] for name in names]
 
 
 def cache_file(place: str) -> Path:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.data.splits import Split, split_fingerprint
@@ -51,13 +50,9 @@ def leave_out(manifest: Manifest, split: Split, paths: set[str]) -> Split:
         raise UserError(
             f"{unknown} of {len(paths)} images to exclude are not in {manifest.name!r}; give the list of this data set"
         )
-
-    def drop_listed(rows: Tensor) -> Tensor:
-        return rows[~listed[rows]]
-
-    train, validation, tested = drop_listed(split.train), drop_listed(split.validation), int(listed[split.test].sum())
+    train, validation = (rows[~listed[rows]] for rows in (split.train, split.validation))
     left = len(split.train) + len(split.validation) - len(train) - len(validation)
-    logger.info("%d images are excluded; %d more of the list test, and stay", left, tested)
+    logger.info("%d images are excluded; %d more of the list test, and stay", left, int(listed[split.test].sum()))
     if not len(train):
         raise UserError(f"the list excludes all {len(split.train)} training images; shorten it")
     changed = split_fingerprint(manifest, [train, validation, split.test])

@@ -114,6 +114,11 @@ def prepare(
     pillow, is_own = import_extra("PIL.Image"), isinstance(data, bytes)
     try:
         image: Any = pillow.open(io.BytesIO(data), formats=formats) if is_own else data
+        width, height = image.size
+        if max(width, height) > _LONGEST * min(width, height):
+            raise DataError(
+                f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
+            )
         wanted = prepared_size(image.size, resize, keep)
         if is_own:  # a draft changes the image, which may be somebody else's
             image.draft(None, (2 * wanted[0], 2 * wanted[1]))
@@ -146,12 +151,8 @@ def find_turn(image: Any) -> str | None:
 
 
 def prepared_size(size: tuple[int, int], resize: int, keep: float) -> tuple[int, int]:
-    """Width and height after :func:`prepare`; the long side is rounded down. A much longer side is an error."""
+    """Width and height after :func:`prepare`; the long side is rounded down."""
     width, height = size
-    if max(size) > _LONGEST * min(size):
-        raise DataError(
-            f"the image has {width} x {height} pixels; a side has at most {_LONGEST} times the other: crop it"
-        )
     target = round(keep * resize)
     if keep != 1.0 and min(size) <= target:
         return size

@@ -101,12 +101,11 @@ class Loader:
                 raise raw
             images = self.data.finish(send(raw, self.device), channels_last=self.channels_last)
             rows = request.rows.repeat(request.views)
-            batch = Batch(images, labels[rows], rows)
+            # the consumer copies labels to the device if it needs them there
+            batch = Batch(images, pin(labels[rows], self.device), pin(rows, self.device))
             if self.device.type == "cpu":
                 yield batch
                 continue
-            # the consumer copies labels to the device if it needs them there
-            batch = batch._replace(labels=pin(batch.labels, self.device), ids=pin(batch.ids, self.device))
             if ahead is not None:
                 yield ahead
             ahead = batch

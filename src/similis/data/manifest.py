@@ -15,7 +15,7 @@ from torch import Tensor
 from similis.data.content import digest_of
 from similis.data.sources import Source
 from similis.data.table import Columns, to_arrow
-from similis.values import DataError, UserError
+from similis.values import DataError
 
 # What makes two manifests the same data; places on a machine are not among them.
 _IDENTITY = ("id", "path", "label", "class_name", "group", "super_class", "role", "split", "content")
@@ -44,11 +44,6 @@ class Manifest:
     source: Source | None = None
     empty_folders: tuple[str, ...] | None = None
     model_hash: str = ""
-
-    def __post_init__(self) -> None:
-        columns = self.table.column_names
-        if self.source is None and not {"bytes", "vector"} & set(columns):
-            raise UserError(f"manifest {self.name!r} has no source and no column 'bytes' or 'vector'; give one of them")
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -99,7 +94,7 @@ class Manifest:
 
     def values(self, column: str) -> list[Any]:
         """A column as a list; a column that the data set lacks is a DataError."""
-        if column not in self.table.column_names:
+        if not self.has(column):
             raise DataError(f"data set {self.name!r} has no column {column!r}; it has {self.table.column_names}")
         return list(self.table.column(column).to_pylist())
 
@@ -142,12 +137,12 @@ class Manifest:
             verify: read every file again.
         """
         if self.source is not None:
-            return self.with_columns(
-                {"content": self.source.digests(self.values("id"), self.values("path"), verify=verify)}
-            )
-        if not self.has("bytes"):
+            digests = self.source.digests(self.values("id"), self.values("path"), verify=verify)
+        elif self.has("bytes"):
+            digests = [digest_of(self.read_bytes(row)) for row in range(len(self))]
+        else:
             return self  # ready vectors, which the fingerprint covers themselves
-        return self.with_columns({"content": [digest_of(self.read_bytes(row)) for row in range(len(self))]})
+        return self.with_columns({"content": digests})
 
     def with_columns(self, columns: Columns) -> Manifest:
         """The same manifest with these columns in place of its own, or beside them."""

@@ -25,11 +25,9 @@ class Source(Protocol):
 
     def read(self, id: int, path: str) -> bytes:
         """The encoded image."""
-        ...
 
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:
         """The hash of every image's bytes; from the cache unless it is to be verified."""
-        ...
 
 
 def is_url(place: str) -> bool:
@@ -117,10 +115,10 @@ class FolderSource:
 
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
         """The hash of every file; a file that is missing is an error that says how many are."""
+
+        def compute(names: list[str]) -> dict[str, str]:
+            return for_each(lambda path: digest_of(self.read(0, path)), names, self.root)
+
         names = list(dict.fromkeys(paths))
         versions = for_each(lambda path: image_version(join_path(self.root, path)), names, self.root)
-        found = known_digests(self.root, versions, self._compute, verify=verify)
-        return [found[path] for path in paths]
-
-    def _compute(self, names: list[str]) -> dict[str, str]:
-        return for_each(lambda path: digest_of(self.read(0, path)), names, self.root)
+        return known_digests(self.root, paths, versions, compute, verify=verify)

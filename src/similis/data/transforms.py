@@ -27,7 +27,6 @@ class Policy:
     """What is done to an image between decoding and normalisation.
 
     Attributes:
-        name: its name in specs.
         crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``turn_square``
             (the central square, turned, scaled and shifted a little), ``centre``.
         flip: mirror half of the images.
@@ -39,7 +38,6 @@ class Policy:
         shift: largest move along each axis, as a share of the side.
     """
 
-    name: str
     crop: Literal["random", "resized", "turned", "centre"]
     flip: bool
     keep: float = 1.0
@@ -52,14 +50,11 @@ class Policy:
 
 # An area of 8 % has a side of 0.28: kept at four times the resize, even that crop is not enlarged.
 POLICIES = {
-    policy.name: policy
-    for policy in (
-        Policy("resize-crop", crop="random", flip=True),
-        Policy("random-resized", crop="resized", flip=True, keep=4.0),
-        # Characters and symbols: mirrored, they are others.
-        Policy("affine", crop="turned", flip=False, turn=10.0, zoom=1.15, shift=0.08),
-        Policy("eval", crop="centre", flip=False),
-    )
+    "resize-crop": Policy(crop="random", flip=True),
+    "random-resized": Policy(crop="resized", flip=True, keep=4.0),
+    # Characters and symbols: mirrored, they are others.
+    "affine": Policy(crop="turned", flip=False, turn=10.0, zoom=1.15, shift=0.08),
+    "eval": Policy(crop="centre", flip=False),
 }
 
 

@@ -32,10 +32,8 @@ class ZipSource:
 
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
         """The hash of every member."""
-        found = known_digests(
-            self.archive, dict.fromkeys(paths, file_version(self.archive)), self._compute, verify=verify
-        )
-        return [found[path] for path in paths]
+        versions = dict.fromkeys(paths, file_version(self.archive))
+        return known_digests(self.archive, paths, versions, self._compute, verify=verify)
 
     def _compute(self, names: list[str]) -> dict[str, str]:
         with open_zip(self.archive) as archive:

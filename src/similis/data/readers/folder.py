@@ -80,7 +80,12 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
         raise DataError(
             f"{where!r} holds no image ({', '.join(sorted(ENDINGS))}); put images there, in a folder for each class"
         )
-    check_names(images, where)
+    wrong = [path for path in images if not is_utf8(path)]
+    if wrong:  # every table and every report needs it
+        raise DataError(
+            f"{len(wrong)} of {len(images)} file names in {where!r} are not UTF-8, the first is {wrong[0]!r}; rename "
+            "them, for example with: convmv -r -f latin1 -t utf8 --notest FOLDER"
+        )
     loose = [path for path in images if "/" not in path]
     if loose:
         raise DataError(f"{where!r}: {len(loose)} images ({loose[0]!r}) lie in no class folder; move them into one")
@@ -92,16 +97,6 @@ def by_parent(name: str, files: Iterable[str], folders: Sequence[str], source: S
     # Marked as text, so that folders called 10 and 9 sort as folders do and not as numbers.
     columns |= {"class_name": list(names), "label": list(number_classes([f"/{name}" for name in names]))}
     return replace(from_columns(name, columns, source), empty_folders=without_images(folders, images))
-
-
-def check_names(paths: Sequence[str], where: str) -> None:
-    """Raise if a path is not UTF-8, as every table and every report needs it."""
-    wrong = [path for path in paths if not is_utf8(path)]
-    if wrong:
-        raise DataError(
-            f"{len(wrong)} of {len(paths)} file names in {where!r} are not UTF-8, the first is {wrong[0]!r}; rename "
-            "them, for example with: convmv -r -f latin1 -t utf8 --notest FOLDER"
-        )
 
 
 def is_utf8(text: str) -> bool:

@@ -42,13 +42,13 @@ class ParquetSource:
 
     def digests(self, ids: Sequence[int], paths: Sequence[str], *, verify: bool) -> list[str]:  # noqa: ARG002
         """The hash of every image."""
-        mark = file_version(self.files[0])
-        versions = dict.fromkeys(map(str, ids), mark._replace(mark=" ".join(self.marks)))
-        found = known_digests(f"{self.files[0]}#{self.column}", versions, self._compute, verify=verify)
-        return [found[str(row)] for row in ids]
 
-    def _compute(self, names: list[str]) -> dict[str, str]:
-        return {name: digest_of(self.read(int(name), "")) for name in names}
+        def compute(names: list[str]) -> dict[str, str]:
+            return {name: digest_of(self.read(int(name), "")) for name in names}
+
+        names = [str(row) for row in ids]
+        versions = dict.fromkeys(names, file_version(self.files[0])._replace(mark=" ".join(self.marks)))
+        return known_digests(f"{self.files[0]}#{self.column}", names, versions, compute, verify=verify)
 
 
 @lru_cache(maxsize=16)
@@ -144,16 +144,14 @@ def read_files(files: Sequence[str]) -> tuple[Any, str | None]:
 def image_column(schema: Any) -> str | None:
     """The column of encoded images: one of bytes, or of records with bytes; None beside ready vectors."""
     types = import_extra("pyarrow").types
-    if any(name in schema.names and is_list_of_floats(schema.field(name).type) for name in ALIASES["vector"]):
+    kinds = {name: schema.field(name).type for name in schema.names}
+    if any(name in kinds and is_list_of_floats(kinds[name]) for name in ALIASES["vector"]):
         return None
-    for name in (each for each in ALIASES["bytes"] if each in schema.names):
-        kind = schema.field(name).type
-        return name if types.is_binary(kind) or types.is_large_binary(kind) else None
-    for name in (each for each in ALIASES["path"] if each in schema.names):
-        kind = schema.field(name).type
-        if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-            return f"{name}.bytes"
-    return None
+    encoded = next((name for name in ALIASES["bytes"] if name in kinds), None)
+    if encoded is not None:
+        return encoded if types.is_binary(kinds[encoded]) or types.is_large_binary(kinds[encoded]) else None
+    records = (name for name in ALIASES["path"] if name in kinds and types.is_struct(kinds[name]))
+    return next((f"{name}.bytes" for name in records if kinds[name].get_field_index("bytes") >= 0), None)
 
 
 def table_columns(table: Any, image: str | None) -> dict[str, Any]:
