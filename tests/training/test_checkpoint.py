@@ -21,7 +21,7 @@ from tests.training.small import DIM, batches, task
 
 
 def made(memory: bool, precision: str = "float32"):
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=2) if precision == "fp16" else None
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=2, enabled=precision == "fp16")
     built = task(precision=precision, scaler=scaler)  # the scale has changed before the run stops
     built.average = MovingAverage(built.model, 0.9)
     if memory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.retrieval.gallery import entries_of
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
-from similis.training.files import replace_file
+from similis.training.files import write_table
 from similis.training.folder import RunFolder
 from similis.training.tensors import save_tensors
 from similis.values import Embedded
@@ -73,9 +72,4 @@ def write_names(path: Path, manifest: Manifest, rows: Tensor) -> None:
     """A table of images in the order of their vectors: row number of the data set, path, class name."""
     named = entries_of(manifest.select(rows))
     table = [(row, entry.id, entry.label) for row, entry in zip(rows.tolist(), named, strict=True)]
-
-    def write(beside: Path) -> None:
-        with beside.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("row", "path", "class_name"), *table])
-
-    replace_file(path, write)
+    write_table(path, [("row", "path", "class_name"), *table])

@@ -90,7 +90,7 @@ class Recorder:
         A gradient scaler skips the steps that overflow, so fp16 may lose some of them and recover.
         """
         self.lost = 0 if math.isfinite(loss) else self.lost + 1
-        if self.lost == 0 or (self.task.scaler is not None and self.lost < LOG_STEPS):
+        if self.lost == 0 or (self.task.scaler.is_enabled() and self.lost < LOG_STEPS):
             return
         training, place = self.stage.spec.training, f"step {progress.step} (epoch {progress.epoch + 1})"
         raise DivergedError(

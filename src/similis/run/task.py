@@ -48,7 +48,7 @@ def build_task(stage: Stage) -> Task:
         clip_value=t.clip_value,
         clip_norm=t.clip_norm,
         precision=t.precision,
-        scaler=torch.amp.GradScaler(stage.run.machine.chosen.type) if t.precision == "fp16" else None,
+        scaler=torch.amp.GradScaler(stage.run.machine.chosen.type, enabled=t.precision == "fp16"),
         chunk=t.chunk,
         frozen_epochs=t.frozen_epochs,
         freeze=embedder.freeze_backbone if t.frozen_epochs and spec.model.trains == "all" else None,

@@ -49,8 +49,7 @@ def save_checkpoint(
     tensors |= flatten_state("table", task.tables)
     if task.average is not None:
         tensors |= flatten_state("average", task.average.state_dict())
-    if task.scaler is not None:
-        tensors |= flatten_state("scaler", task.scaler.state_dict())
+    tensors |= flatten_state("scaler", task.scaler.state_dict())
     for number, state in task.optimiser.state_dict()["state"].items():
         tensors |= flatten_state(f"optimiser.{number}", state)
     tensors = gather_shards(tensors, sharded_keys(task.loss, task.optimiser, tensors))
@@ -91,8 +90,7 @@ def restore(task: Task, checkpoint: Checkpoint) -> None:
         if task.average is not None:
             task.average.load_state_dict(nest_state("average", tensors))
         restore_optimiser(task.optimiser, nest_state("optimiser", tensors))
-        if task.scaler is not None:
-            task.scaler.load_state_dict({key: value.item() for key, value in nest_state("scaler", tensors).items()})
+        task.scaler.load_state_dict({key: value.item() for key, value in nest_state("scaler", tensors).items()})
     except (RuntimeError, LookupError) as error:
         raise damage_error(
             checkpoint.path, f"it does not fit the model and the loss as they are now: {error}"
@@ -106,15 +104,13 @@ def flatten_state(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     for key, value in state.items():
         if isinstance(value, Mapping):
             out |= flatten_state(f"{prefix}/{key}", value)
-        elif isinstance(value, Tensor):
-            out[f"{prefix}/{key}"] = value
         elif value is not None:
             out[f"{prefix}/{key}"] = torch.as_tensor(value)
     return out
 
 
 def nest_state(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The state that :func:`flat` made flat."""
+    """The state that :func:`flatten_state` made flat."""
     out: dict[str, Any] = {}
     for name, value in tensors.items():
         head, _, rest = name.partition("/")

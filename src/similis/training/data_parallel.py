@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,18 +10,6 @@ from torch import Tensor, nn
 from similis.objective.context import Partition
 from similis.objective.loss import Loss
 from similis.objective.sharding import own_rows
-from similis.values import Communicator
-
-
-def average_gradients(parameters: Iterable[nn.Parameter], communicator: Communicator | None) -> None:
-    """Replace gradients by their mean over the ranks, which is the gradient of the loss of the global batch."""
-    if communicator is not None:
-        communicator.average([p.grad for p in parameters if p.grad is not None])
-
-
-def count_global_rows(rows: int, communicator: Communicator | None) -> int:
-    """Rows of all processes."""
-    return rows if communicator is None else int(communicator.sum(torch.tensor(rows)))
 
 
 def sharded_parameters(objective: nn.Module) -> dict[str, tuple[nn.Parameter, Partition]]:

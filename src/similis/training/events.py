@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 logger = logging.getLogger(__name__)
@@ -32,21 +31,17 @@ class Events:
         try:
             records = importlib.import_module("tensorboard.summary.writer.record_writer")
             self._event = importlib.import_module("tensorboard.compat.proto.event_pb2").Event
-        except ImportError:
-            return self
-        try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = (self.folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}").open("wb")
+            self._writer = records.RecordWriter(self._file)
+            self._write({"file_version": "brain.Event:2"})
+        except ImportError:
+            pass
         except OSError as error:
             self._give_up(error)
-            return self
-        self._writer = records.RecordWriter(self._file)
-        self._write({"file_version": "brain.Event:2"})
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             with suppress(OSError):  # every record was flushed when it was written
                 self._file.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import platform
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import shorten
@@ -59,6 +60,16 @@ def replace_file(path: Path, write: Callable[[Path], object], *, previous: Path 
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+
+def write_table(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file atomically; the first row is its header."""
+
+    def write(beside: Path) -> None:
+        with beside.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+
+    replace_file(path, write)
 
 
 def flush(path: Path) -> None:

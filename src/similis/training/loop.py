@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from similis.engine.collectives import replicate
 from similis.objective.context import distributed
-from similis.training.data_parallel import average_gradients, clip_global_norm, count_global_rows, select_replicated
+from similis.training.data_parallel import clip_global_norm, select_replicated
 from similis.training.gradient_cache import cached_backward
 from similis.training.optimisers import MovingAverage, Schedule, set_rates
 from similis.training.randomness import use_seed
@@ -45,7 +45,7 @@ class Task:
     clip_value: float | None = None
     clip_norm: float | None = None
     precision: str = "float32"  # or bf16, fp16, by autocast of the model
-    scaler: torch.amp.GradScaler | None = None  # for fp16, whose small gradients would be 0
+    scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler(enabled=False))  # for fp16
     chunk: int | None = None
     frozen_epochs: int = 0
     freeze: Callable[[bool], None] | None = None
@@ -98,7 +98,9 @@ def train(
         for batch in batches(progress.epoch, progress.batch):
             begun = time.perf_counter()
             value = train_step(task, batch, progress.step)
-            size = count_global_rows(len(batch.labels), task.communicator)
+            size = len(batch.labels)
+            if task.communicator is not None:
+                size = int(task.communicator.sum(torch.tensor(size)))
             progress = replace(
                 progress, batch=progress.batch + 1, step=progress.step + 1, samples=progress.samples + size
             )
@@ -127,7 +129,7 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         with distributed(task.communicator):
             value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
         found.append(value.detach())
-        return value if task.scaler is None else task.scaler.scale(value)
+        return task.scaler.scale(value)
 
     if task.chunk is not None and task.chunk < len(batch.labels):
         cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step), network=task.network)
@@ -135,23 +137,16 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
         with use_seed(task.seed, step, 0, device=batch.images.device):
             value = value_of(embed(batch.images))
         torch.autograd.backward(value)
-    average_gradients(select_replicated(list(task.loss.parameters()), task.loss), task.communicator)
-    step_optimiser(task)
+    if task.communicator is not None:  # means over the ranks are the gradients of the loss of the global batch
+        learned = select_replicated(list(task.loss.parameters()), task.loss)
+        task.communicator.average([p.grad for p in learned if p.grad is not None])
+    task.scaler.unscale_(task.optimiser)  # bounds are those of gradients
+    clip(task)
+    task.scaler.step(task.optimiser)
+    task.scaler.update()
     if task.average is not None:
         task.average.update(task.model)
     return found[0]
-
-
-def step_optimiser(task: Task) -> None:
-    """Clip the gradients and take the step; scaled ones are unscaled first, for the bounds are those of gradients."""
-    if task.scaler is not None:
-        task.scaler.unscale_(task.optimiser)
-    clip(task)
-    if task.scaler is None:
-        task.optimiser.step()
-        return
-    task.scaler.step(task.optimiser)
-    task.scaler.update()
 
 
 def clip(task: Task) -> None:

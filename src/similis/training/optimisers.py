@@ -11,12 +11,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from similis.registry import unknown
-from similis.values import UserError
-
-OptimiserName = Literal["adamw", "adam", "sgd"]
-OPTIMISERS = ("adamw", "adam", "sgd")
-
 
 @dataclass(frozen=True)
 class Rates:
@@ -33,7 +27,7 @@ class Rates:
         layer_decay: each layer of the backbone has the rate of the one above it, times this.
     """
 
-    name: OptimiserName
+    name: Literal["adamw", "adam", "sgd"]
     lr: float
     head_multiplier: float = 1.0
     loss_multiplier: float = 1.0
@@ -73,39 +67,21 @@ def parameter_groups(
         {"name": "head", "params": head, "base_lr": rates.lr * rates.head_multiplier},
         {"name": "loss", "params": learned, "base_lr": rates.lr * rates.loss_multiplier},
     ]
-    kept = [group | {"lr": group["base_lr"]} for group in groups if group["params"]]
-    check_groups(model, loss, kept)
-    return kept
-
-
-def check_groups(model: nn.Module, loss: nn.Module, groups: list[dict[str, Any]]) -> None:
-    """Refuse groups that leave a parameter out or hold one twice (a forgotten proxy never learns)."""
-    held = [id(p) for group in groups for p in group["params"]]
-    everything = {id(p): name for module in (model, loss) for name, p in module.named_parameters()}
-    missing = [name for key, name in everything.items() if key not in held]
-    if missing or len(held) != len(set(held)):
-        raise UserError(f"parameters in no group: {missing or 'none'}; in two groups: {len(held) - len(set(held))}")
+    return [group | {"lr": group["base_lr"]} for group in groups if group["params"]]
 
 
 def build_optimiser(groups: list[dict[str, Any]], rates: Rates) -> torch.optim.Optimizer:
     """The optimiser of that name over the groups."""
-    if rates.name == "adamw":
-        return torch.optim.AdamW(groups, weight_decay=rates.weight_decay, eps=rates.eps)
-    if rates.name == "adam":
-        return torch.optim.Adam(groups, weight_decay=rates.weight_decay, eps=rates.eps)
     if rates.name == "sgd":
         return torch.optim.SGD(groups, lr=rates.lr, momentum=rates.momentum, weight_decay=rates.weight_decay)
-    raise UserError(unknown("optimiser", rates.name, list(OPTIMISERS)))
+    kind = torch.optim.AdamW if rates.name == "adamw" else torch.optim.Adam
+    return kind(groups, weight_decay=rates.weight_decay, eps=rates.eps)
 
 
 def set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
     """Rates of all groups to their base times the schedule's factor."""
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * factor
-
-
-ScheduleName = Literal["constant", "step", "cosine"]
-SCHEDULES = ("constant", "step", "cosine")
 
 
 @dataclass(frozen=True)
@@ -119,7 +95,7 @@ class Schedule:
         gamma: of ``step``.
     """
 
-    name: ScheduleName = "constant"
+    name: Literal["constant", "step", "cosine"] = "constant"
     ramp_steps: int = 0
     every_epochs: int = 10
     gamma: float = 0.1
@@ -131,8 +107,6 @@ class Schedule:
             >>> Schedule("step", every_epochs=2, gamma=0.1).factor(50, steps_per_epoch=10, total_steps=100)
             0.010000000000000002
         """
-        if self.name not in SCHEDULES:
-            raise UserError(unknown("schedule", self.name, list(SCHEDULES)))
         ramp = min(1.0, (step + 1) / self.ramp_steps) if self.ramp_steps else 1.0
         if self.name == "step":
             return float(ramp * self.gamma ** (step // max(steps_per_epoch, 1) // self.every_epochs))
@@ -147,9 +121,7 @@ class MovingAverage(nn.Module):
     def __init__(self, model: nn.Module, decay: float) -> None:
         super().__init__()
         self.decay = decay
-        self.model = copy.deepcopy(model).eval()
-        for parameter in self.model.parameters():
-            parameter.requires_grad_(False)
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
