@@ -97,7 +97,7 @@ def measure_copies(
     model: Model, data: Manifest, vectors: Tensor, near: Neighbors, truth: set[tuple[int, int]]
 ) -> dict[str, Any]:
     """Precision and recall of pairs across the parts at the calibrated cuts, the whole curve, and the peer."""
-    similar, same = copy_cuts(model.encode, data, vectors, 0)
+    similar, same = copy_cuts(model.encode, data, vectors)
     pairs = close_pairs(near, similar)
     parts = np.array(data.parts)
     pairs = pairs[torch.from_numpy(parts[pairs[:, 0]] != parts[pairs[:, 1]])]

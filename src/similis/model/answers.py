@@ -15,7 +15,7 @@ from similis.figures.explanation import draw_explanation
 from similis.model.encoding import Encoder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_neighbors
-from similis.retrieval.gallery import Contents, Entry, entries_of, search_gallery
+from similis.retrieval.gallery import Contents, Entry, entries_of
 from similis.values import Neighbors, UserError
 
 
@@ -51,9 +51,7 @@ class Explanation(NamedTuple):
     picture: Any
 
 
-def explain_pair(
-    encoder: Encoder, a: Any, b: Any, names: Sequence[str], similarity: float | None = None
-) -> Explanation:
+def explain_pair(encoder: Encoder, a: Any, b: Any, names: Sequence[str], similarity: float | None) -> Explanation:
     """How similar two images are, and where.
 
     Args:
@@ -71,36 +69,32 @@ def explain_pair(
     return Explanation(own, parts, draw_explanation(pixels, parts, names=names, title=title))
 
 
-def check_names(count: int, labels: Any, ids: Any) -> list[str | None]:
-    """The label of each of ``count`` items as text, from one for all or one for each; ids are counted too."""
+def check_names(count: int, labels: Any, ids: Any) -> tuple[list[str | None], list[str | None]]:
+    """The label of each of ``count`` items as text, from one for all or one for each, and its id where it has one."""
     if labels is None or isinstance(labels, str | Integral):
-        named = [None if labels is None else str(labels)] * count
-    else:
-        plain = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
-        named = [None if label is None else str(label) for label in plain]
-    called = count if ids is None else len(list(ids))
-    if not len(named) == called == count:
-        raise UserError(f"{count} items, {len(named)} labels and {called} ids given; give one for each item")
-    return named
+        labels = [labels] * count
+    named = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
+    called = [None] * count if ids is None else list(ids)
+    if not len(named) == len(called) == count:
+        raise UserError(f"{count} items, {len(named)} labels and {len(called)} ids given; give one for each item")
+    named, called = ([None if each is None else str(each) for each in given] for given in (named, called))
+    return named, called
 
 
-def data_entries(data: Manifest, labels: Any = None, ids: Any = None) -> list[Entry]:
+def data_entries(data: Manifest, labels: Any, ids: Any) -> list[Entry]:
     """The images of a data set as entries, with these labels and ids instead of its own where they are given."""
     own = entries_of(data)
-    given = check_names(len(own), labels, ids)
-    named = [entry.label for entry in own] if labels is None else given
-    called = [entry.id for entry in own] if ids is None else [str(each) for each in ids]
-    return [Entry(name, label, entry.digest) for name, label, entry in zip(called, named, own, strict=True)]
+    labels = [entry.label for entry in own] if labels is None else labels
+    named, called = check_names(len(own), labels, [entry.id for entry in own] if ids is None else ids)
+    return item_entries([entry.id for entry in own], named, called, [entry.digest for entry in own])
 
 
 def item_entries(
-    items: Sequence[Any], labels: Sequence[str | None], ids: Sequence[Any], digests: Sequence[str]
+    items: Sequence[Any], labels: Sequence[str | None], ids: Sequence[str | None], digests: Sequence[str]
 ) -> list[Entry]:
     """Items as entries; an id of None is the path, or a part of the hash."""
     rows = zip(items, labels, ids, digests, strict=True)
-    return [
-        Entry(default_id(item, digest) if own is None else str(own), label, digest) for item, label, own, digest in rows
-    ]
+    return [Entry(default_id(item, digest) if own is None else own, label, digest) for item, label, own, digest in rows]
 
 
 def default_id(item: Any, digest: str) -> str:
@@ -110,14 +104,6 @@ def default_id(item: Any, digest: str) -> str:
     if not digest:
         raise UserError("an embedding has no name of its own; give ids")
     return digest[:16]
-
-
-def find_hits(
-    held: Contents, vectors: Tensor, k: int, digests: Sequence[str] | None = None, label: str | None = None
-) -> list[list[Hit]]:
-    """For each vector (n, D) the k entries most like it; see :func:`similis.retrieval.gallery.search_gallery`."""
-    near = search_gallery(held, vectors, min(k, max(1, len(held.entries))), digests, label)
-    return [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
 
 
 def name_queries(near: Neighbors, labels: Tensor, names: Sequence[str], limit: float | None) -> list[Answer | None]:
@@ -151,5 +137,4 @@ def answer(winner: str, similarity: float, first: Hit, limit: float | None) -> A
 
 def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
     """One row of a search as hits."""
-    pairs = [(held.entries[row], value) for row, value in zip(rows, similarity, strict=True) if row >= 0]
-    return [Hit(entry.id, entry.label, value) for entry, value in pairs]
+    return [Hit(*held.entries[row][:2], value) for row, value in zip(rows, similarity, strict=True) if row >= 0]

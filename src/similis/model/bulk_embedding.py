@@ -103,8 +103,7 @@ def finish(job: EmbeddingJob) -> str:
     """Remove what killed workers left; the checksum of all parts."""
     for leftover in job.folder.glob(".part-*"):
         leftover.unlink(missing_ok=True)
-    paths = [job.path(number) for number in range(job.parts)]
-    stamps = [read_stamp(path) or {} for path in paths]
+    stamps = [read_stamp(job.path(number)) or {} for number in range(job.parts)]
     return hashlib.sha256("".join(f"{stamp['ids']} {stamp['vectors']} " for stamp in stamps).encode()).hexdigest()
 
 

@@ -12,12 +12,12 @@ import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from similis.data.images import prepare
-from similis.model.bundle_files import GALLERY, RATES, THUMBNAILS, check_kind, read_shapes
+from similis.model.bundle_files import GALLERY, RATES, THUMBNAILS, read_lists, read_shapes
 from similis.retrieval.gallery import Contents
 from similis.retrieval.pair_similarities import count_upper, labelled_pairs, similarity_histogram
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
-from similis.training.tensors import read_tensors, save_tensors
+from similis.training.tensors import save_tensors
 from similis.values import Embedded, import_extra
 
 SIDE, QUALITY = 256, 80  # of a picture
@@ -119,11 +119,7 @@ def read_thumbnails(folder: Path) -> list[bytes]:
     file = folder / THUMBNAILS
     if not file.exists():
         return []
-    check_kind(file)
-    shapes = read_shapes(file)
-    if {name: (kind, len(shape)) for name, (kind, shape) in shapes.items()} != {"bytes": ("U8", 1), "ends": ("I64", 1)}:
-        raise damage_error(file, f"it holds {dict(shapes)}, and not bytes and where each picture ends")
-    found = read_tensors(file, PICTURES["contents"])[0]
+    found = read_lists(file, PICTURES["contents"], {"bytes": "U8", "ends": "I64"})
     joined, ends = found["bytes"].numpy().tobytes(), [0, *found["ends"].tolist()]
     rows = read_shapes(folder / GALLERY)["vectors"][1][0]
     if ends != sorted(ends) or ends[-1] > len(joined) or len(ends) != rows + 1:

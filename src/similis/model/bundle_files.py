@@ -21,11 +21,13 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from similis.retrieval.gallery import Entry
 from similis.run.trained_on import TRAINED
 from similis.training.files import damage_error, explain_write_errors, flush_folder
 from similis.training.folder import RunFolder
+from similis.training.tensors import read_tensors
 from similis.values import DataError, UserError
 
 FORMAT = "similis-model-2"
@@ -220,6 +222,15 @@ def read_shapes(file: Path) -> Shapes:
             return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
     except (OSError, SafetensorError) as error:
         raise damage_error(file, error) from error
+
+
+def read_lists(file: Path, contents: str, kinds: Mapping[str, str]) -> dict[str, Tensor]:
+    """The tensors (n,) of these types of a safetensors file; one that holds others is refused before they are read."""
+    check_kind(file)
+    shapes = read_shapes(file)
+    if {name: (kind, len(shape)) for name, (kind, shape) in shapes.items()} != {n: (k, 1) for n, k in kinds.items()}:
+        raise damage_error(file, f"it holds {dict(shapes)}, and not lists {dict(kinds)}")
+    return read_tensors(file, contents)[0]
 
 
 def check_gallery(path: Path, dim: int) -> int:

@@ -18,7 +18,7 @@ from similis.figures.contact_sheet import Tile, draw_sheet
 from similis.model.model import Model
 from similis.retrieval.grouping import check_resolution, group_vectors, join_groups
 from similis.retrieval.similarity import to_comparable
-from similis.training.files import replace_file
+from similis.training.files import write_table
 from similis.training.tensors import read_tensors, save_tensors
 from similis.values import DataError, UserError, import_extra
 
@@ -94,15 +94,8 @@ def read_clusters(out: Path, dim: int, about: Mapping[str, str]) -> tuple[list[s
 
 def write_clusters(found: Clustering, out: Path, vectors: Tensor, about: Mapping[str, str]) -> None:
     """The table of photos, and what later photos are compared with."""
-
-    def write(beside: Path) -> None:
-        with beside.open("w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow(["path", "cluster"])
-            table.writerows(zip(found.paths, found.assignment.tolist(), strict=True))
-
     save_tensors(out / VECTORS, {"vectors": vectors, "assignment": found.assignment}, about)
-    replace_file(out / TABLE, write)
+    write_table(out / TABLE, [("path", "cluster"), *zip(found.paths, found.assignment.tolist(), strict=True)])
 
 
 def draw_clusters(found: Clustering, folder: Path, path: Path) -> None:

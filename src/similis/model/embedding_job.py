@@ -66,8 +66,19 @@ class EmbeddingJob:
             raise UserError(f"{self.folder} holds {others[0]!r}, which is no part file; give a new folder")
         for path in files:
             stamp = read_stamp(path)
-            if stamp is not None or path not in own:  # a damaged file of ours is written again
-                check_stamp(stamp or {}, self.shared, path)
+            if stamp is None and path in own:
+                continue  # damaged, and written again
+            held = stamp or {}
+            differ = [
+                f"{key} {str(held.get(key))[:12]} instead of {str(value)[:12]}"
+                for key, value in self.shared.items()
+                if held.get(key) != value
+            ]
+            if differ:
+                raise UserError(
+                    f"{path} is of another embedding ({', '.join(differ)}); give a new folder, or the model, the data "
+                    "and the part size that this one was begun with"
+                )
 
 
 class PartTask(NamedTuple):
@@ -114,20 +125,6 @@ def open_encoder(choice: ModelChoice) -> tuple[Encoder, str]:
     """The network of a choice and its hash, opened once for all parts that a process embeds."""
     model = choice.open()
     return Encoder(model.embedder, Machine(device=choice.device, cache_bytes=0)), model.model_hash
-
-
-def check_stamp(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
-    """Raise if a file is of another model, other data or another part size."""
-    differ = [
-        f"{key} {str(found.get(key))[:12]} instead of {str(value)[:12]}"
-        for key, value in wanted.items()
-        if found.get(key) != value
-    ]
-    if differ:
-        raise UserError(
-            f"{path} is of another embedding ({', '.join(differ)}); give a new folder, or the model, the data and the "
-            "part size that this one was begun with"
-        )
 
 
 def checksum(values: torch.Tensor) -> str:

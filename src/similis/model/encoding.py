@@ -38,14 +38,6 @@ class Encoder:
         self.embedder = embedder.eval()
         self.machine = machine
 
-    def is_one(self, items: Any) -> bool:
-        """Whether this is one item, and not a collection."""
-        return is_item(items) or is_vector(items)
-
-    def as_list(self, items: Any) -> list[Any]:
-        """One item or several as a list."""
-        return [items] if self.is_one(items) else list(check_several(items))
-
     def encode(
         self, items: Iterable[Any] | Manifest, batch_size: int, progress: Callable[[int], None] | None = None
     ) -> Tensor:
@@ -55,12 +47,13 @@ class Encoder:
             return self._forward(loader, len(items), batch_size)
         found, done = bytearray(), 0  # grows in place: chunks that are joined at the end would be held twice
         for chunk in chunks(items):
-            vectors = self._encode_opened([self.open(item) for item in chunk], batch_size, item_names(chunk, done))
-            found += vectors.numpy().tobytes()
+            found += self.look_up(chunk, None, batch_size, done)[0].numpy().tobytes()
             done += len(chunk)
             if progress is not None:
                 progress(done)
-        return torch.frombuffer(found, dtype=torch.float32).view(-1, self.embedder.dim) if done else self.nothing
+        if not done:
+            return torch.empty(0, self.embedder.dim)
+        return torch.frombuffer(found, dtype=torch.float32).view(-1, self.embedder.dim)
 
     def encode_once(self, data: Manifest, folder: Path | None, name: str, batch_size: int = 32) -> Tensor:
         """Embeddings of a data set, kept below the folder of a run if there is one."""
@@ -93,57 +86,39 @@ class Encoder:
             raise UserError("this model takes vectors, which have no places; give it a network of images")
         data = ItemData([self.open(item) for item in items], look)
         raw = data.fetch(Request(torch.arange(len(items)), "eval", 0, 0))
-        return raw.numpy(), data.finish(raw, channels_last=True).to(self.where)
+        return raw.numpy(), data.finish(raw, channels_last=True).to(self.machine.chosen)
 
     def look_up(
-        self, items: Sequence[Any], gallery: Gallery, batch_size: int, first: int = 0
+        self, items: Sequence[Any], gallery: Gallery | None, batch_size: int, first: int = 0
     ) -> tuple[Tensor, list[str]]:
-        """Vectors (n, D), from the gallery where it has them, and hashes of items numbered from ``first`` in errors."""
-        opened = [self.open(item) for item in items]
-        digests = [self.digest(item) for item in opened]
-        known = [gallery.find_vector(digest) for digest in digests]
-        new = [place for place, vector in enumerate(known) if vector is None]
-        vectors = torch.empty(len(items), self.embedder.dim)
-        if new:
-            names = item_names(items, first)
-            vectors[new] = self._encode_opened(
-                [opened[place] for place in new], batch_size, [names[place] for place in new]
-            )
-        for place, vector in enumerate(known):
-            if vector is not None:
-                vectors[place] = vector
-        return vectors, digests
+        """Vectors (n, D), from the gallery where it has them, and hashes of items numbered from ``first`` in errors.
 
-    def _encode_opened(self, opened: Sequence[Any], batch_size: int, names: Sequence[str]) -> Tensor:
-        """Embeddings of opened items: images and vectors may be mixed; names are for errors."""
-        look = self.embedder.preprocessing
-        if look is None:
-            features = torch.stack(list(opened))
-            loader = Loader(FeatureData(features, torch.zeros(len(features), dtype=torch.long)), device=self.where)
-            return self._forward(loader, len(opened), batch_size)
-        images = [place for place, item in enumerate(opened) if not isinstance(item, Tensor)]
-        vectors = torch.empty(len(opened), self.embedder.dim)
+        Images and embeddings may be mixed; without a gallery nothing is hashed.
+        """
+        look, opened = self.embedder.preprocessing, [self.open(item) for item in items]
+        digests = [] if gallery is None else [self.digest(item) for item in opened]
+        vectors, new = torch.empty(len(items), self.embedder.dim), []
         for place, item in enumerate(opened):
-            if isinstance(item, Tensor):
-                vectors[place] = item
-        if images:
-            data = ItemData([opened[place] for place in images], look, names=[names[place] for place in images])
-            loader = Loader(data, channels_last=True, device=self.where)
-            vectors[images] = self._forward(loader, len(images), batch_size)
-        return vectors
+            ready = None if gallery is None else gallery.find_vector(digests[place])
+            if look is not None and isinstance(item, Tensor):
+                ready = item
+            if ready is None:
+                new.append(place)
+            else:
+                vectors[place] = ready
+        if new:
+            inputs, names = [opened[place] for place in new], item_names(items, first)
+            data = (
+                FeatureData(torch.stack(inputs), torch.zeros(len(new), dtype=torch.long))
+                if look is None
+                else ItemData(inputs, look, names=[names[place] for place in new])
+            )
+            loader = Loader(data, channels_last=look is not None, device=self.machine.chosen)
+            vectors[new] = self._forward(loader, len(new), batch_size)
+        return vectors, digests
 
     def _forward(self, loader: Loader, count: int, batch_size: int) -> Tensor:
         return embed(self.embedder, loader.ordered(torch.arange(count), batch_size=batch_size), count=count).vectors
-
-    @property
-    def nothing(self) -> Tensor:
-        """Embeddings (0, D) of no items."""
-        return torch.empty(0, self.embedder.dim)
-
-    @property
-    def where(self) -> torch.device:
-        """The device that computes."""
-        return self.machine.chosen
 
 
 def item_names(items: Sequence[Any], first: int = 0) -> list[str]:
@@ -152,6 +127,16 @@ def item_names(items: Sequence[Any], first: int = 0) -> list[str]:
         repr(str(item)) if isinstance(item, str | Path) else f"item {number}"
         for number, item in enumerate(items, first)
     ]
+
+
+def is_one(items: Any) -> bool:
+    """Whether this is one item, and not a collection."""
+    return is_item(items) or is_vector(items)
+
+
+def as_list(items: Any) -> list[Any]:
+    """One item or several as a list."""
+    return [items] if is_one(items) else list(check_several(items))
 
 
 def is_vector(item: Any) -> bool:

@@ -47,15 +47,3 @@ def similarity_maps(model: Embedder, images: Tensor) -> tuple[float, Tensor]:
         raise UserError("this network pools its tokens itself; build it with pooling=gap, whose tokens are a map")
     parts = (features * gradient).sum(1).detach().cpu()
     return float(similarity.detach()), parts
-
-
-def most_similar(parts: Tensor, share: float = 0.2) -> Tensor:
-    """The places (h, w) with the largest parts of a map: a mask of about this share of them, at least one.
-
-    Example:
-        >>> most_similar(torch.tensor([[0.1, 0.9], [0.2, 0.3]]), 0.25)
-        tensor([[False,  True],
-                [False, False]])
-    """
-    number = max(1, round(share * parts.numel()))
-    return parts >= parts.flatten().topk(number).values[-1]

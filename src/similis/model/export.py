@@ -21,11 +21,12 @@ from similis.model.model import Model
 from similis.model.model_card import NOT_STATED, kept_record, model_card, run_record
 from similis.model.onnx_export import export_onnx
 from similis.model.seen_classes import say_seen
-from similis.model.verification import choose_threshold
+from similis.model.verification import threshold_of
 from similis.networks.precision import check_precision, narrow, round_weights, widen_all
 from similis.retrieval.evaluate import evaluate
 from similis.retrieval.gallery import entries_of
 from similis.retrieval.intervals import Interval, mean_interval
+from similis.retrieval.verification import verify
 from similis.run.machine import Machine
 from similis.run.result import RunResult
 from similis.values import DataError, UserError
@@ -157,7 +158,7 @@ def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_traine
         return
     for rate in (far, *LARGER_FARS):
         with suppress(UserError):  # too few pairs for this rate
-            model.chosen = choose_threshold(found.embedded, rate, classes=found.names, data=data, fingerprint="")[0]
+            model.chosen = threshold_of(verify(found.embedded, far=rate), found.names, data)
             return
 
 

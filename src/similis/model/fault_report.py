@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, fields
 from pathlib import Path
 
 from similis.data.images import prepare
@@ -12,9 +11,9 @@ from similis.data.manifest import Manifest
 from similis.figures.canvas import save_figure
 from similis.figures.contact_sheet import Tile, draw_sheet
 from similis.model.faults import Fault
-from similis.training.files import replace_file
+from similis.training.files import write_table
 
-FILE = "suspects.csv"
+FILE, COLUMNS = "suspects.csv", ("kind", "score", "path", "label", "other", "reason", "exclude")
 SIDE, ACROSS, SHOWN = 112, 8, 40  # pixels of an image on a sheet, images of a row, faults of a sheet
 HEADINGS = {
     "leak": "pairs: in train, then in test",
@@ -27,7 +26,8 @@ HEADINGS = {
 
 def write_faults(faults: Sequence[Fault], folder: Path, data: Manifest, *, pictures: bool = True) -> list[Path]:
     """Write the list, and a contact sheet of the most certain faults of each kind; returns the files."""
-    replace_file(folder / FILE, lambda beside: write_list(faults, beside))
+    lines = [(f.kind, f.score, f.path, f.label, f.other, f.reason, "yes" if f.exclude else "no") for f in faults]
+    write_table(folder / FILE, [COLUMNS, *lines])
     written, names = [folder / FILE], data.values("class_name")
     for kind in dict.fromkeys(fault.kind for fault in faults) if pictures else ():
         held = [fault for fault in faults if fault.kind == kind]
@@ -36,16 +36,6 @@ def write_faults(faults: Sequence[Fault], folder: Path, data: Manifest, *, pictu
         sheet = draw_sheet(rows, side=SIDE, title=HEADINGS[kind])
         written.append(save_figure(sheet, folder / f"{kind}.png"))
     return written
-
-
-def write_list(faults: Sequence[Fault], path: Path) -> None:
-    """One line for each suspicion, without the row numbers."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow([field.name for field in fields(Fault)][:-2])
-        for fault in faults:
-            *values, exclude, _, _ = astuple(fault)
-            table.writerow([*values, "yes" if exclude else "no"])
 
 
 def tiles_of(fault: Fault, data: Manifest, names: Sequence[str]) -> list[Tile]:
@@ -58,7 +48,5 @@ def tiles_of(fault: Fault, data: Manifest, names: Sequence[str]) -> list[Tile]:
 
 def count_kinds(faults: Sequence[Fault]) -> dict[str, tuple[int, int]]:
     """Kind -> how many were found, and how many of them are to be excluded."""
-    kinds = dict.fromkeys(fault.kind for fault in faults)
-    return {
-        kind: (sum(f.kind == kind for f in faults), sum(f.kind == kind and f.exclude for f in faults)) for kind in kinds
-    }
+    excluded = Counter(fault.kind for fault in faults if fault.exclude)
+    return {kind: (number, excluded[kind]) for kind, number in Counter(fault.kind for fault in faults).items()}

@@ -56,13 +56,12 @@ class Fault:
     other_row: int
 
 
-def find_faults(encode: Encode, data: Manifest, *, seed: int = 0) -> list[Fault]:
+def find_faults(encode: Encode, data: Manifest) -> list[Fault]:
     """Every suspicion about a data set, ordered by kind and then by certainty.
 
     Args:
         encode: of the model whose embeddings compare the images; a pretrained network is enough.
         data: images with classes.
-        seed: of the sample that sets the cuts for duplicates.
 
     Cost: one embedding of each image and N (N - 1) / 2 similarities in tiles; memory O(200 N).
     """
@@ -72,14 +71,19 @@ def find_faults(encode: Encode, data: Manifest, *, seed: int = 0) -> list[Fault]
     near = nearest_samples(vectors)
     labels = torch.unique(data.labels, return_inverse=True)[1]  # in the order of data.class_names
     votes = label_votes(near, labels)
-    strange = strangeness(near, labels)
-    found = [*copies(encode, data, vectors, near, seed), *wrong_labels(data, near, votes), *strangers(data, strange)]
-    return found + merged_classes(data, labels, votes)
+    found = [*copies(encode, data, vectors, near), *wrong_labels(data, near, votes)]
+    return [*found, *strangers(data, strangeness(near, labels)), *merged_classes(data, labels, votes)]
 
 
-def copy_cuts(encode: Encode, data: Manifest, vectors: Tensor, seed: int) -> tuple[float, float]:
+def falling(scores: Tensor, least: float) -> list[tuple[int, float]]:
+    """Places and values of the scores (N,) of at least so much, the largest first."""
+    values, places = scores.sort(descending=True)
+    return [found for found in zip(places.tolist(), values.tolist(), strict=True) if found[1] >= least]
+
+
+def copy_cuts(encode: Encode, data: Manifest, vectors: Tensor) -> tuple[float, float]:
     """What copies of this data set's own images have: the least similarity, the overlap that 99 % of them reach."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     rows = generator.permutation(len(data))[:SAMPLE].tolist()
     images = [open_image(data, row) for row in rows]
     twins = [make_copy(image, generator) for image in images]
@@ -88,17 +92,13 @@ def copy_cuts(encode: Encode, data: Manifest, vectors: Tensor, seed: int) -> tup
     return float(similarity.min()), float(same.quantile(MISSED))
 
 
-def copies(encode: Encode, data: Manifest, vectors: Tensor, near: Neighbors, seed: int) -> list[Fault]:
+def copies(encode: Encode, data: Manifest, vectors: Tensor, near: Neighbors) -> list[Fault]:
     """Pairs of images of which one is a cut of the other: leaks across parts, duplicates within one."""
-    similar, same = copy_cuts(encode, data, vectors, seed)
+    similar, same = copy_cuts(encode, data, vectors)
     pairs = close_pairs(near, similar)
-    found = pair_overlap(data, pairs)
     parts, paths, names = data.parts, data.values("path"), data.values("class_name")
     faults = []
-    for place in found.argsort(descending=True).tolist():
-        score = float(found[place])
-        if score < same:
-            break
+    for place, score in falling(pair_overlap(data, pairs), same):
         first, second = sorted(pairs[place].tolist(), key=lambda row: parts[row] == "test")
         leak = parts[first] != parts[second]
         reason = (
@@ -123,10 +123,7 @@ def wrong_labels(data: Manifest, near: Neighbors, votes: Votes) -> list[Fault]:
     """Images whose neighbours have another label, the most doubted first."""
     names, paths, classes = data.values("class_name"), data.values("path"), data.class_names
     faults = []
-    for row in votes.doubt.argsort(descending=True).tolist():
-        doubt = float(votes.doubt[row])
-        if doubt < LISTED[0]:
-            break
+    for row, doubt in falling(votes.doubt, LISTED[0]):
         other = classes[int(votes.suggestion[row])]
         witness = next(n for n in near.index[row].tolist() if names[n] == other)
         reason = f"its neighbours have {1 - doubt:.3f} times as many votes for {names[row]!r} as for {other!r}"
@@ -138,10 +135,7 @@ def strangers(data: Manifest, strange: Tensor) -> list[Fault]:
     """Images that are like no class, the strangest first."""
     names, paths = data.values("class_name"), data.values("path")
     faults = []
-    for row in strange.argsort(descending=True).tolist():
-        score = float(strange[row])
-        if score < LISTED[1]:
-            break
+    for row, score in falling(strange, LISTED[1]):
         reason = f"it is {score:.1f} robust standard deviations less like its nearest class than the median image"
         faults.append(Fault("stranger", score, paths[row], names[row], "", reason, score >= STRANGE, row, -1))
     return faults

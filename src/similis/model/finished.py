@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from similis.networks.embedder import Embedder
 from similis.run.machine import Machine
@@ -14,6 +14,8 @@ from similis.run.spec import ModelSpec
 from similis.training.folder import RunFolder
 from similis.training.tensors import load_model
 from similis.values import Preprocessing, UserError
+
+LOOK: TypeAdapter[Preprocessing | None] = TypeAdapter(Preprocessing | None)  # from plain values
 
 
 def finished(path: Path) -> RunResult:
@@ -51,7 +53,7 @@ def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder
     """
     file, contents = RunFolder(result.folder).model, f"{result.address}/model"
     network, normalise = result.spec.model, normalises(result.spec)
-    look = result.facts["preprocessing"]
+    look = LOOK.validate_python(result.facts["preprocessing"])
     return read_network(file, contents, network, machine or Machine(), normalise=normalise, look=look)
 
 
@@ -62,7 +64,7 @@ def read_network(
     machine: Machine,
     *,
     normalise: bool,
-    look: Mapping[str, Any] | None,
+    look: Preprocessing | None,
 ) -> Embedder:
     """An embedder with the weights of a file, in evaluation mode.
 
@@ -72,17 +74,9 @@ def read_network(
         spec: of the network; the weights that it began with are not read.
         machine: device and memory format.
         normalise: whether embeddings are unit vectors.
-        look: the preprocessing as plain values.
+        look: what is done to its images.
     """
     model = build_network(spec.model_copy(update={"weights": None}), machine, normalise=normalise, seed=0)
     load_model(model, file, contents)
-    model.backbone.preprocessing = preprocessing_of(look)
+    model.backbone.preprocessing = look
     return model.eval()
-
-
-def preprocessing_of(given: Mapping[str, Any] | None) -> Preprocessing | None:
-    """The preprocessing that a result states; JSON keeps lists where the value has tuples."""
-    if given is None:
-        return None
-    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
-    return Preprocessing(**values)

@@ -46,24 +46,19 @@ def save_index(index: Index, folder: str | Path) -> Path:
     place, codes = Path(folder), f"{uuid.uuid4().hex}.faiss"
     old = read_codes_name(place)
     try:
-        write_index(index, place, codes)
+        replace_file(place / codes, lambda beside: write_handle(index.handle, beside))
+        about = About(
+            kind=index.kind, effort=index.effort, similarity=index.similarity, model_hash=index.model_hash,
+            ids=index.ids, labels=index.labels, removed=index.removed, codes=codes,
+        )  # fmt: skip
+        about.checksum = about.digest(place)
+        replace_file(place / ABOUT, lambda beside: beside.write_text(about.model_dump_json(), encoding="utf-8"))
     except BaseException:
         (place / codes).unlink(missing_ok=True)
         raise
     if old is not None:
         (place / old).unlink(missing_ok=True)
     return place
-
-
-def write_index(index: Index, place: Path, codes: str) -> None:
-    """Write the codes, then ``index.json``."""
-    replace_file(place / codes, lambda beside: write_handle(index.handle, beside))
-    about = About(
-        kind=index.kind, effort=index.effort, similarity=index.similarity, model_hash=index.model_hash, ids=index.ids,
-        labels=index.labels, removed=index.removed, codes=codes,
-    )  # fmt: skip
-    about.checksum = about.digest(place)
-    replace_file(place / ABOUT, lambda beside: beside.write_text(about.model_dump_json(), encoding="utf-8"))
 
 
 def read_codes_name(place: Path) -> str | None:

@@ -77,9 +77,8 @@ def pretrained(
     """
     machine = Machine(device=device, workers=workers)
     file = None if weights is None else str(weights)
-    spec = ModelSpec(backbone=name, weights=file, dim=None, image_size=size)
-    if features is not None:
-        spec = spec.model_copy(update={"options": {"features": features}})
+    options: dict[str, int | float | str | bool] = {} if features is None else {"features": features}
+    spec = ModelSpec(backbone=name, weights=file, dim=None, image_size=size, options=options)
     return Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name=name, machine=machine)
 
 

@@ -11,23 +11,15 @@ import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
-from similis.model.answers import (
-    Explanation,
-    check_names,
-    data_entries,
-    explain_pair,
-    find_hits,
-    item_entries,
-    name_queries,
-)
-from similis.model.encoding import CHUNK, Encoder, chunks, ready_vectors
+from similis.model.answers import Explanation, check_names, data_entries, explain_pair, hits, item_entries, name_queries
+from similis.model.encoding import CHUNK, Encoder, as_list, chunks, is_one, ready_vectors
 from similis.model.faults import Fault, find_faults
 from similis.model.model_card import model_card
 from similis.model.model_folder import embedding_hash, save_model_folder
 from similis.model.verification import Threshold, gallery_threshold
 from similis.networks.embedder import Embedder
 from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
-from similis.retrieval.gallery import Contents, Gallery
+from similis.retrieval.gallery import Contents, Gallery, search_gallery
 from similis.retrieval.grouping import RESOLUTION, group_vectors
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
@@ -115,15 +107,15 @@ class Model:
         """
         if isinstance(items, Manifest) and items.has("vector") and self.preprocessing is not None:
             return self._encode_data(items)
-        one = self._encoder.is_one(items)
+        one = is_one(items)
         found = self._encoder.encode([items] if one else items, batch_size, progress)
         return found[0] if one else found
 
     def similarity(self, a: Any, b: Any) -> Tensor:
         """Cosine similarities (N, M) of items a and items b; one item on either side leaves that axis out."""
         found = self._vectors(a) @ self._vectors(b).T
-        found = found[0] if self._encoder.is_one(a) else found
-        return found[..., 0] if self._encoder.is_one(b) else found
+        found = found[0] if is_one(a) else found
+        return found[..., 0] if is_one(b) else found
 
     def add(
         self, items: Any, labels: Sequence[str | None] | str | None = None, ids: Sequence[str] | None = None
@@ -139,9 +131,8 @@ class Model:
         if isinstance(items, Manifest):
             self.gallery.add(self._encode_data(items), data_entries(items, labels, ids))
             return
-        given = self._encoder.as_list(items)
-        named = check_names(len(given), labels, ids)
-        called = [None] * len(given) if ids is None else list(ids)
+        given = as_list(items)
+        named, called = check_names(len(given), labels, ids)
         for start in range(0, len(given), CHUNK):
             part = slice(start, start + CHUNK)
             vectors, digests = self._encoder.look_up(given[part], self.gallery, BATCH, start)
@@ -153,7 +144,7 @@ class Model:
 
     def enrol(self, items: Any, label: str) -> None:
         """Make a class known by some images of it, without training; call it again with more images at any time."""
-        given = items if isinstance(items, Manifest) else self._encoder.as_list(items)
+        given = items if isinstance(items, Manifest) else as_list(items)
         if label is None or (isinstance(given, list) and not given):
             raise UserError(f"no images or no label ({label!r}) given; give one or more, and the name of their class")
         self.add(given, labels=label)
@@ -174,11 +165,13 @@ class Model:
             copies: whether images with the very contents of the query are among them.
             label: look among the images with this label only; None for all.
         """
-        held, one = self.gallery.contents(), self._encoder.is_one(query)
+        held, one = self.gallery.contents(), is_one(query)
         if not len(held.vectors):
             raise UserError("the gallery is empty; add images first: model.add(images)")
-        vectors, digests = self._encoder.look_up(self._encoder.as_list(query), self.gallery, BATCH)
-        found = find_hits(held, vectors, k, None if copies else digests, None if label is None else str(label))
+        vectors, digests = self._encoder.look_up(as_list(query), self.gallery, BATCH)
+        hidden, label = None if copies else digests, None if label is None else str(label)
+        near = search_gallery(held, vectors, min(k, len(held.entries)), hidden, label)
+        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
         return found[0] if one else found
 
     def classify(self, items: Any, k: int = VOTERS, *, unknown: bool = True, refuse: float = REFUSED) -> Any:
@@ -204,7 +197,7 @@ class Model:
             )
         limit = self.limit_of_unknown(held, refuse) if unknown else None
         answers = name_queries(search(self._vectors(items), rows, min(k, len(labels))), labels, names, limit)
-        return answers[0] if self._encoder.is_one(items) else answers
+        return answers[0] if is_one(items) else answers
 
     def limit_of_unknown(self, held: Contents, refuse: float = REFUSED) -> float:
         """The similarity to the nearest image below which a query is unknown, estimated by at most 4,096 images.
@@ -292,6 +285,6 @@ class Model:
 
     def _vectors(self, items: Any) -> Tensor:
         """Comparable embeddings (N, D), also of one item."""
-        given = self._encoder.as_list(items)
+        given = as_list(items)
         found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
         return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from similis.model.verification import Threshold
-from similis.networks.embedder import Embedder
-from similis.retrieval.gallery import Gallery
 from similis.retrieval.intervals import mean_interval
 from similis.run.result import RunResult
-from similis.run.spec import ModelSpec
 from similis.run.untouched import training_verdict
 
 NO_RECORD = "## Results\n\nThis model comes without measurements.\n"
@@ -26,24 +22,11 @@ LIMITS = """## Limits
 """
 
 
-class Described(Protocol):
-    """What a card tells of a model, which the card does not import."""
-
-    name: str
-    embedder: Embedder
-    spec: ModelSpec
-    gallery: Gallery
-    chosen: Threshold | None
-
-    @property
-    def model_hash(self) -> str: ...  # noqa: D102
-
-
-def model_card(model: Described, *, record: str = NO_RECORD, licence: str = NOT_STATED, stored: str = "") -> str:
+def model_card(model: Any, *, record: str = NO_RECORD, licence: str = NOT_STATED, stored: str = "") -> str:
     """The card of a model as Markdown.
 
     Args:
-        model: with its gallery and threshold.
+        model: a :class:`similis.Model`, whose module imports this one.
         record: data, protocol and results, see :func:`run_record`.
         licence: under which the model may be used.
         stored: what its precision has cost, in one sentence.

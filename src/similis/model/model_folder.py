@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -34,7 +34,7 @@ from similis.model.bundle_files import (
     stage_files,
     write_checksums,
 )
-from similis.model.finished import read_network
+from similis.model.finished import LOOK, read_network
 from similis.model.verification import Threshold, write_threshold
 from similis.networks.embedder import Embedder
 from similis.networks.precision import PRECISIONS, narrow, widen_all
@@ -172,11 +172,11 @@ def limit_parameters(weights: Path) -> Iterator[None]:
         hook.remove()
 
 
-def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapping[str, Any] | None]:
+def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Preprocessing | None]:
     """How a network is built and its preprocessing, after all that ``model.json`` states was seen to be usable."""
     try:
         spec = ModelSpec.model_validate(about["network"])
-        look = TypeAdapter(Preprocessing | None).validate_python(about["preprocessing"])
+        look = LOOK.validate_python(about["preprocessing"])
     except (KeyError, ValidationError) as error:
         raise damage_error(path / ABOUT, error) from error
     kinds = {"name": str, "normalise": bool}
@@ -195,7 +195,7 @@ def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Mapp
     shapes = read_shapes(path / WEIGHTS)
     if spec.dim is not None and shapes.get("model/head.weight", ("", (0,)))[1][:1] != (spec.dim,):
         raise damage_error(path / WEIGHTS, f"it has no head of {spec.dim} dimensions, which {ABOUT} states")
-    return spec, None if look is None else asdict(look)
+    return spec, look
 
 
 def read_vectors(path: Path, entries: Sequence[Entry]) -> Tensor:

@@ -31,26 +31,22 @@ def draw_pictures(result: RunResult, data: Manifest) -> list[Path]:
     seen = result.facts["preprocessing"] is not None  # ready vectors have nothing to look at
     wanted = {"curves.png": bool(result.epochs), "sheet.png": bool(result.test) and seen, "map.png": bool(result.test)}
     paths = [result.folder / name for name, wish in wanted.items() if wish]
-    missing = [path for path in paths if not is_whole(path)]
-    if not missing:
-        return paths
+    drawers = {"curves.png": draw_run_curves, "sheet.png": draw_run_sheet, "map.png": draw_run_map}
     name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
-    for path in missing:
-        if path.name == "curves.png":
-            draw_run_curves(result, path, name)
-        else:
-            (draw_run_sheet if path.name == "sheet.png" else draw_run_map)(result, data, path, name)
+    for path in paths:
+        if not is_whole(path):
+            write_picture(drawers[path.name](result, data, name), path)
     return paths
 
 
-def draw_run_curves(result: RunResult, path: Path, name: str) -> None:
+def draw_run_curves(result: RunResult, _: Manifest, name: str) -> Any:
     """Loss of all stages, recall of the classes that chose."""
     words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
     curves = read_curves(RunFolder(result.folder).records())
-    write_picture(draw_curves(curves, chosen=result.epochs, measured_on=words, title=name), path)
+    return draw_curves(curves, chosen=result.epochs, measured_on=words, title=name)
 
 
-def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
+def draw_run_sheet(result: RunResult, manifest: Manifest, name: str) -> Any:
     """Queries spread evenly over the test images with their nearest neighbours."""
     scores = result.scores()
     labels, names = manifest.labels, manifest.values("class_name")
@@ -66,15 +62,15 @@ def draw_run_sheet(result: RunResult, manifest: Manifest, path: Path, name: str)
                 row.append(Tile(thumbnail(manifest, other), caption, bool(labels[other] == labels[own])))
         rows.append(row)
     title = f"{name}: test queries (left) and their neighbours, R@1 {100 * result.test['recall@1']:.1f} %"
-    write_picture(draw_sheet(rows, side=SIDE, title=title), path)
+    return draw_sheet(rows, side=SIDE, title=title)
 
 
-def draw_run_map(result: RunResult, manifest: Manifest, path: Path, name: str) -> None:
+def draw_run_map(result: RunResult, manifest: Manifest, name: str) -> Any:
     """The test images in the plane."""
     found = result.embeddings()
     names = dict(zip(manifest.values("label"), manifest.values("class_name"), strict=True))
     title = f"{name}: test images, seen along two principal directions"
-    write_picture(draw_map(found["vectors"], found["labels"], names=names, title=title), path)
+    return draw_map(found["vectors"], found["labels"], names=names, title=title)
 
 
 def is_whole(path: Path) -> bool:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-
-from similis.model.bundle_files import check_kind, read_shapes
+from similis.model.bundle_files import read_lists
 from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn
 from similis.training.files import damage_error
-from similis.training.tensors import read_tensors
 from similis.values import DataError
 
 
@@ -19,21 +16,16 @@ def read_trained_on(folder: Path) -> TrainedOn | None:
     file = folder / TRAINED
     if not file.exists():
         return None
-    check_kind(file)
-    if {name: (kind, len(shape)) for name, (kind, shape) in read_shapes(file).items()} != {
-        "contents": ("U8", 1), "classes": ("U8", 1)
-    }:  # fmt: skip
-        raise damage_error(file, "it does not hold hashes and class names")
-    found = read_tensors(file, CONTENTS)[0]
-    data = found["contents"].numpy()
-    rows = data[: len(data) // 16 * 16].reshape(-1, 16)
+    found = read_lists(file, CONTENTS, {"contents": "U8", "classes": "U8"})
+    digests = found["contents"].numpy().tobytes()
     try:
         names = json.loads(found["classes"].numpy().tobytes())
     except ValueError as error:
         raise damage_error(file, error) from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise damage_error(file, "its class names are no list of texts")
-    return TrainedOn(frozenset(np.asarray(row).tobytes().hex() for row in rows), frozenset(names))
+    starts = range(0, len(digests) - 15, 16)
+    return TrainedOn(frozenset(digests[start : start + 16].hex() for start in starts), frozenset(names))
 
 
 def say_seen(number: int, kept: bool) -> str:

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
@@ -26,7 +25,7 @@ from similis.run.machine import Machine
 from similis.run.result import RunResult
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
-from similis.values import DataError, Embedded, Pairs, UserError
+from similis.values import DataError, Pairs, UserError
 
 PAIR_COLUMNS = 3
 
@@ -46,7 +45,7 @@ class Threshold:
     """
 
     far: float
-    value: float
+    value: FiniteFloat
     low: float
     high: float
     scale: float
@@ -64,33 +63,10 @@ class Photos:
     pairs: Pairs | None = None
 
 
-def choose_threshold(
-    embedded: Embedded,
-    far: float,
-    *,
-    classes: Sequence[str],
-    data: str,
-    fingerprint: str,
-    pairs: Pairs | None = None,
-    groups: Tensor | None = None,
-    draws: int = 2000,
-) -> tuple[Threshold, Verification]:
-    """Verify an embedding and choose the threshold of a false accept rate.
-
-    Args:
-        embedded: vectors (N, D) and labels (N,).
-        far: false accept rate to keep.
-        classes: their names.
-        data: name of the data set.
-        fingerprint: of the data set.
-        pairs: see :func:`similis.retrieval.verification.verify`.
-        groups: (N,), see there.
-        draws: of the bootstrap.
-    """
-    found = verify(embedded, far=far, groups=groups, pairs=pairs, draws=draws)
-    chosen = found.threshold[far]
-    threshold = Threshold(far, *chosen, *found.calibration, tuple(classes), data, fingerprint)
-    return threshold, found
+def threshold_of(found: Verification, classes: Sequence[str], data: str, fingerprint: str = "") -> Threshold:
+    """The threshold of a verification's operating point, with the names of its classes and of its data."""
+    chosen = found.threshold[found.far]
+    return Threshold(found.far, *chosen, *found.calibration, tuple(classes), data, fingerprint)
 
 
 def gallery_threshold(held: Contents, far: float) -> float:
@@ -101,12 +77,11 @@ def gallery_threshold(held: Contents, far: float) -> float:
             f"no threshold for a false accept rate of {far:g} was chosen, and the gallery has {len(names)} "
             "labels to choose it on; add images of two classes or more, or call: similis verify RUN DATA"
         )
-    found = Embedded(vectors, labels, torch.arange(len(labels)))
-    return choose_threshold(found, far, classes=names, data="gallery", fingerprint="")[0].value
+    return verify(vectors, labels, far=far).threshold[far].value
 
 
 def verify_run(
-    result: RunResult, source: str, far: float, machine: Machine, *, keep: bool = True, keep_trained: bool = False
+    result: RunResult, source: str, far: float, machine: Machine, *, keep_trained: bool = False
 ) -> tuple[Threshold, Verification]:
     """Verify the model of a finished run on a data set or a file of pairs, and keep the threshold in its folder.
 
@@ -119,25 +94,16 @@ def verify_run(
             1 for the same class or 0, with paths relative to the file.
         far: false accept rate of the operating point.
         machine: device, workers, data root.
-        keep: write ``threshold.json``.
         keep_trained: use classes that trained the model, too; the threshold then says so.
     """
     photos, number = leave_trained_out(open_photos(source, result, machine), result, keep_trained)
     manifest = photos.manifest
     vectors = Encoder(trained_model(result, machine), machine).encode(manifest, result.spec.evaluation.batch_size)
     groups = manifest.numbers("group") if manifest.has("group") else None
-    embedded = Embedded(vectors, manifest.labels, torch.arange(len(manifest)))
-    threshold, found = choose_threshold(
-        embedded,
-        far,
-        classes=used_classes(photos),
-        data=f"{manifest.name}{say_seen(number, keep_trained)}",
-        fingerprint=manifest.fingerprint(),
-        pairs=photos.pairs,
-        groups=groups,
-    )
-    if keep:
-        write_threshold(result.folder, threshold)
+    found = verify(vectors, manifest.labels, far=far, groups=groups, pairs=photos.pairs)
+    data = f"{manifest.name}{say_seen(number, keep_trained)}"
+    threshold = threshold_of(found, used_classes(photos), data, manifest.fingerprint())
+    write_threshold(result.folder, threshold)
     return threshold, found
 
 
@@ -157,8 +123,7 @@ def open_photos(source: str, result: RunResult, machine: Machine) -> Photos:
         opened = {"stage": "test", "step": 0, "opened": "test split", "images": len(split.test), "by": "verify"}
         RunFolder(result.folder).log(opened)
         return Photos(manifest.select(split.test))
-    parts = manifest.parts
-    test = [row for row, part in enumerate(parts) if part == "test"]
+    test = [row for row, part in enumerate(manifest.parts) if part == "test"]
     return Photos(manifest.select(test) if test else manifest)
 
 
@@ -182,9 +147,7 @@ def leave_trained_out(photos: Photos, result: RunResult, keep: bool) -> tuple[Ph
 
 def used_classes(photos: Photos) -> list[str]:
     """Names of the classes whose images are compared."""
-    if photos.pairs is None:
-        return photos.manifest.class_names
-    rows = torch.cat(list(photos.pairs))
+    rows = torch.arange(len(photos.manifest)) if photos.pairs is None else torch.cat(list(photos.pairs))
     return list(photos.manifest.classes(rows).values())
 
 
@@ -206,8 +169,9 @@ def pair_photos(path: Path, rows: Sequence[tuple[str, str, bool]]) -> Photos:
     if missing:
         raise DataError(f"{path}: {len(missing)} images are not there, first {missing[0]!r}; paths start at the file")
     number = {name: place for place, name in enumerate(names)}
-    label = connected_components([(number[a], number[b]) for a, b, same in rows if same], len(names))
-    wrong = next(((a, b) for a, b, same in rows if not same and label[number[a]] == label[number[b]]), None)
+    ends, same = torch.tensor([(number[a], number[b]) for a, b, _ in rows]), torch.tensor([row[2] for row in rows])
+    label = connected_components(ends[same].tolist(), len(names))
+    wrong = next(((names[a], names[b]) for a, b in ends[~same].tolist() if label[a] == label[b]), None)
     if wrong:
         raise DataError(f"{path}: {wrong[0]!r} and {wrong[1]!r} are stated as different, but genuine pairs link them")
     manifest = from_columns(
@@ -219,11 +183,7 @@ def pair_photos(path: Path, rows: Sequence[tuple[str, str, bool]]) -> Photos:
             "bytes": [(path.parent / name).read_bytes() for name in names],
         },
     )
-    ends = {same: [(number[a], number[b]) for a, b, kind in rows if kind == same] for same in (True, False)}
-    columns = [
-        torch.tensor([pair[end] for pair in ends[same]], dtype=torch.long) for same in (True, False) for end in (0, 1)
-    ]
-    return Photos(manifest.with_content(), Pairs(*columns))
+    return Photos(manifest.with_content(), Pairs(*ends[same].T, *ends[~same].T))
 
 
 def connected_components(links: Sequence[tuple[int, int]], count: int) -> list[int]:
@@ -233,18 +193,11 @@ def connected_components(links: Sequence[tuple[int, int]], count: int) -> list[i
         >>> connected_components([(1, 3), (3, 4)], 5)
         [0, 1, 2, 1, 1]
     """
-    root = list(range(count))
-
-    def find(thing: int) -> int:
-        while root[thing] != thing:
-            root[thing] = root[root[thing]]
-            thing = root[thing]
-        return thing
-
+    label = torch.arange(count)
     for a, b in links:
-        low, high = sorted((find(a), find(b)))
-        root[high] = low
-    return [find(thing) for thing in range(count)]
+        low, high = sorted((int(label[a]), int(label[b])))
+        label[label == high] = low
+    return label.tolist()
 
 
 def write_threshold(folder: Path, threshold: Threshold) -> None:
@@ -258,12 +211,9 @@ def read_threshold(folder: Path) -> Threshold | None:
     if values is None:
         return None
     try:
-        found = TypeAdapter(Threshold).validate_python(values)
+        return TypeAdapter(Threshold).validate_python(values)
     except ValidationError as error:
         raise damage_error(folder / THRESHOLD, f"not a threshold of this version: {error}") from error
-    if not math.isfinite(found.value):
-        raise damage_error(folder / THRESHOLD, f"its value is {found.value}")
-    return found
 
 
 def curves_of(found: Verification) -> VerificationCurves:
