@@ -106,18 +106,17 @@ class Collectives:
 
     def _gather_over_ranks(self, rows: Tensor) -> Tensor:
         """Equal numbers of rows from every process, one after the other."""
-        here = rows.to(self.device).contiguous()
-        out = here.new_empty((self.world * len(rows), *rows.shape[1:]))
-        self.bytes["gather"] += size_of(rows)
-        _all_gather(out, here, group=self.group)
-        return out.to(rows.device)
+        return self._exchange("gather", _all_gather, rows, self.world * len(rows))
 
     def _scatter_over_ranks(self, rows: Tensor) -> Tensor:
         """Of equal blocks, one for each process, the sum over processes of this one's block."""
+        return self._exchange("scatter", _reduce_scatter, rows, len(rows) // self.world)
+
+    def _exchange(self, kind: str, collective: Any, rows: Tensor, length: int) -> Tensor:
         here = rows.to(self.device).contiguous()
-        out = here.new_empty((len(rows) // self.world, *rows.shape[1:]))
-        self.bytes["scatter"] += size_of(rows)
-        _reduce_scatter(out, here, group=self.group)
+        out = here.new_empty((length, *rows.shape[1:]))
+        self.bytes[kind] += size_of(rows)
+        collective(out, here, group=self.group)
         return out.to(rows.device)
 
 
@@ -125,10 +124,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, processes: Collectives) -> Tensor:
         ctx.processes = processes
-        out = processes._sum_over_ranks(value)
-        if not out.is_floating_point():
-            ctx.mark_non_differentiable(out)
-        return out
+        return processes._sum_over_ranks(value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -140,10 +136,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, processes: Collectives, counts: tuple[int, ...]) -> Tensor:
         ctx.processes, ctx.counts = processes, counts
         plain = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
-        joined = remove_padding(processes._gather_over_ranks(pad_rows(plain, max(counts))), counts).to(rows.dtype)
-        if not rows.is_floating_point():
-            ctx.mark_non_differentiable(joined)
-        return joined
+        return remove_padding(processes._gather_over_ranks(pad_rows(plain, max(counts))), counts).to(rows.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:

@@ -1,4 +1,4 @@
-"""The device that computes: chosen by name, one for each rank, with the process-group backend that belongs to it."""
+"""The device that computes: chosen by name, one for each rank."""
 
 from __future__ import annotations
 
@@ -58,18 +58,6 @@ def use_device(device: torch.device) -> None:
 
     if device.type != CPU:
         torch.get_device_module(device.type).set_device(device.index)
-
-
-def group_backend(device: torch.device) -> str:
-    """The process-group backend for tensors of a device: gloo for the processor, nccl for CUDA.
-
-    Example:
-        >>> group_backend(choose_device("cpu"))
-        'gloo'
-    """
-    import torch.distributed as dist
-
-    return str(dist.get_default_backend_for_device(device))
 
 
 def describe_device(device: torch.device) -> str:

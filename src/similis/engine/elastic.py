@@ -62,7 +62,11 @@ def launch(
             elastic_launch(config, work)(call, threads)
         except ChildFailedError as error:
             if not call.is_over:
-                raise WorkersLostError(describe_failure(error, ranks, restarts)) from None
+                rank, first = error.get_first_failure()
+                raise WorkersLostError(
+                    f"rank {rank} of {ranks} was lost (exit code {first.exitcode}) after {restarts} restarts; if it "
+                    "needs more memory than the machine has, use fewer ranks; the last checkpoint is kept"
+                ) from None
         except SignalException as error:
             raise KeyboardInterrupt if error.sigval == signal.SIGINT else SystemExit(128 + error.sigval) from None
         return collect(call, ranks)
@@ -72,14 +76,14 @@ def launch(
 def quiet_launcher() -> Iterator[None]:
     """Silence the logs of the launcher and of DistributedDataParallel; the error that is raised says what happened."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    loggers = [logging.getLogger(name) for name in ("torch.distributed.elastic", "torch.multiprocessing.spawn")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+    names = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
+    levels = {logger: logger.level for logger in map(logging.getLogger, names)}
+    for logger in levels:
         logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
 
@@ -96,12 +100,3 @@ def work(call: Call, threads: int | None) -> None:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     with join_group(call.device, store=call.folder / f"store-{attempt}") as communicator:
         answer(call, communicator)
-
-
-def describe_failure(error: Any, ranks: int, restarts: int) -> str:
-    """Which rank was lost first, and how."""
-    rank, first = error.get_first_failure()
-    return (
-        f"rank {rank} of {ranks} was lost (exit code {first.exitcode}) after {restarts} restarts; if it needs more "
-        "memory than the machine has, use fewer ranks; the last checkpoint is kept"
-    )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from similis.engine import local, ray
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from similis.engine.local import Item, Result
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,6 @@ class Executor:
         on_ray: whether to use Ray.
         address: of an existing cluster; None for one on this machine.
         share: what one task takes of the cluster.
-        retries: how often a task may lose its worker.
         on_finished: called with each result as soon as it is there.
     """
 
@@ -29,15 +26,12 @@ class Executor:
     on_ray: bool = False
     address: str | None = None
     share: ray.Share = field(default_factory=ray.Share)
-    retries: int = 10
     on_finished: Callable[[Any], None] | None = None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """The results of all items, in their order."""
         if not self.on_ray:
             workers = 1 if self.workers is None else self.workers
-            return local.map(function, items, workers=workers, retries=self.retries, on_result=self.on_finished)
+            return local.map(function, items, workers=workers, retries=ray.RETRIES, on_result=self.on_finished)
         ray.connect(self.address)
-        return ray.map(
-            function, items, workers=self.workers, share=self.share, retries=self.retries, on_result=self.on_finished
-        )
+        return ray.map(function, items, workers=self.workers, share=self.share, on_result=self.on_finished)

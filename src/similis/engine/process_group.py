@@ -32,7 +32,7 @@ def join_group(device: str = "auto", *, store: Path | None = None, timeout: floa
     import torch.distributed as dist
 
     from similis.engine.collectives import Collectives
-    from similis.engine.device import choose_device, group_backend, use_device
+    from similis.engine.device import choose_device, use_device
 
     if store is not None and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -40,7 +40,7 @@ def join_group(device: str = "auto", *, store: Path | None = None, timeout: floa
     chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", rank)))
     use_device(chosen)
     dist.init_process_group(
-        group_backend(chosen),
+        dist.get_default_backend_for_device(chosen),
         init_method="env://" if store is None else f"file://{store}",
         rank=rank,
         world_size=world,

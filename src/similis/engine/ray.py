@@ -10,13 +10,12 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from similis.engine.local import WorkersLostError, report_result
+from similis.engine.local import Item, Result, WorkersLostError, report_result
 from similis.values import UserError, import_extra
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+RETRIES = 10  # lost workers
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,18 @@ class Share:
     Attributes:
         cpus: processors, may be a fraction.
         gpus: graphics cards, may be a fraction.
-        memory_bytes: of main memory; None asks for none.
     """
 
     cpus: float = 1.0
     gpus: float = 0.0
-    memory_bytes: int | None = None
 
     def options(self) -> dict[str, Any]:
         """As Ray names them for tasks and actors."""
-        named: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus}
-        return named if self.memory_bytes is None else named | {"memory": self.memory_bytes}
+        return {"num_cpus": self.cpus, "num_gpus": self.gpus}
 
     def bundle(self) -> dict[str, float]:
         """As Ray names them when it reserves them."""
-        all_of_it = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory_bytes or 0)}
-        return {name: amount for name, amount in all_of_it.items() if amount}
+        return {name: amount for name, amount in (("CPU", self.cpus), ("GPU", self.gpus)) if amount}
 
 
 def ray_library() -> Any:
@@ -86,7 +81,7 @@ def map(  # noqa: A001 - as in the engine on this machine
     *,
     workers: int | None = None,
     share: Share | None = None,
-    retries: int = 10,
+    retries: int = RETRIES,
     on_result: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]``, each item a Ray task.
@@ -129,21 +124,15 @@ def first_result(ray: Any, waiting: dict[Any, int], retries: int) -> tuple[int, 
     number = waiting.pop(ready)
     try:
         return number, ray.get(ready)
-    except ray.exceptions.RayTaskError as error:
-        cancel(ray, waiting)
-        raise getattr(error, "cause", None) or error from None
     except ray.exceptions.RayError as error:
-        cancel(ray, waiting)
+        for task in waiting:
+            ray.cancel(task, force=False)
+        if isinstance(error, ray.exceptions.RayTaskError):
+            raise getattr(error, "cause", None) or error from None
         raise WorkersLostError(
             f"item {number} lost its worker {retries + 1} times ({error}); if it needs more memory or time than its "
             "node has, give it a larger share"
         ) from None
-
-
-def cancel(ray: Any, waiting: Iterable[Any]) -> None:
-    """Cancel tasks whose results are not needed."""
-    for task in waiting:
-        ray.cancel(task, force=False)
 
 
 def call_at(home: str, function: Callable[[Item], Result], item: Item) -> Result:
