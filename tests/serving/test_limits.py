@@ -168,4 +168,4 @@ def test_a_request_before_everything_is_loaded():
     request = type("Request", (), {"app": app})()
     with pytest.raises(Exception, match="still loading") as refused:
         collection_of(request)
-    assert refused.value.status == 503
+    assert refused.value.status_code == 503

@@ -22,14 +22,14 @@ from similis.serving.changes import changes
 from similis.serving.limits import App, Receive, Refusal, Scope, Send
 from similis.serving.metrics import Metrics
 from similis.serving.routes import PROBLEM, collection_of, reads
-from similis.serving.store import ReadOnlyError, StoreError, StoreFullError
+from similis.serving.store import StoreError, StoreFullError
 from similis.values import DataError, MissingExtraError, SimilisError, UserError
 
 logger = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page.html")
 # Error -> status; the first that fits.
 STATUS: dict[type[SimilisError], int] = {
-    BusyError: 503, StoreFullError: 507, ReadOnlyError: 503, StoreError: 503, MissingExtraError: 501, UserError: 422,
+    BusyError: 503, StoreFullError: 507, StoreError: 503, MissingExtraError: 501, UserError: 422,
     DataError: 422,
 }  # fmt: skip
 
@@ -38,7 +38,6 @@ def build_app(key_hash: bytes, metrics: Metrics, lifespan: Callable[[FastAPI], A
     """The application without a collection, which ``app.state.collection`` gets once it is loaded."""
     app = FastAPI(title="Similis", version=version("similis"), docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.key_hash, app.state.collection, app.state.metrics = key_hash, None, metrics
-    app.add_exception_handler(Refusal, on_refusal)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(SimilisError, on_error)
@@ -85,11 +84,6 @@ async def show_metrics(request: Request) -> PlainTextResponse:
     return PlainTextResponse(request.app.state.metrics.text(gauges), media_type=CONTENT_TYPE_LATEST)
 
 
-async def on_refusal(_: Request, error: Any) -> JSONResponse:
-    """A refusal as JSON."""
-    return JSONResponse({"error": error.sentence}, error.status, error.headers)
-
-
 async def on_invalid(_: Request, error: Any) -> JSONResponse:
     """A parameter that FastAPI refused."""
     first = error.errors()[0]
@@ -98,12 +92,11 @@ async def on_invalid(_: Request, error: Any) -> JSONResponse:
 
 
 async def on_http_error(request: Request, error: Any) -> JSONResponse:
-    """A path or a method that does not exist."""
-    words = {
-        404: f"there is no {request.url.path[:80]!r}",
-        405: f"{request.url.path[:80]!r} does not take {request.method}",
-    }
-    sentence = f"{words.get(error.status_code, error.detail)}; see /openapi.json"
+    """A refusal, or a path or a method that does not exist."""
+    path, sentence = request.url.path[:80], error.detail
+    if not isinstance(error, Refusal):
+        words = {404: f"there is no {path!r}", 405: f"{path!r} does not take {request.method}"}
+        sentence = f"{words.get(error.status_code, error.detail)}; see /openapi.json"
     return JSONResponse({"error": sentence}, error.status_code, error.headers)
 
 

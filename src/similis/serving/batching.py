@@ -44,8 +44,7 @@ class Batcher:
 
     def __init__(self, kinds: Sequence[Work], capacity: int, on_batch: Callable[[str, int], None]) -> None:
         self.capacity = capacity
-        self._kinds = {kind.name: kind for kind in kinds}
-        self._queues: dict[str, deque[Job]] = {kind.name: deque() for kind in kinds}
+        self._queues = {kind.name: (kind, deque[Job]()) for kind in kinds}
         self._on_batch = on_batch
         self._changed = Condition()
         self._closed = self._waking = False
@@ -53,7 +52,7 @@ class Batcher:
         self._thread.start()
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(len(queue) for _, queue in self._queues.values())
 
     def submit(self, kind: str, values: Sequence[Any]) -> list[asyncio.Future[Any]]:
         """Queue inputs, all or none; called from the event loop, where their results arrive."""
@@ -61,7 +60,7 @@ class Batcher:
         if len(self) + len(values) > self.capacity or self._closed:
             raise BusyError(f"{len(self)} requests are waiting; try again in a second")
         jobs = [Job(value, loop.create_future()) for value in values]
-        self._queues[kind].extend(jobs)
+        self._queues[kind][1].extend(jobs)
         if not self._waking:
             self._waking = True
             loop.call_soon(self._wake)  # behind the requests that arrived together with this one
@@ -85,12 +84,12 @@ class Batcher:
                 self._changed.wait_for(lambda: self._closed or (len(self) and not self._waking))
                 if not len(self):
                     return
-            for name, queue in self._queues.items():
-                taken = [queue.popleft() for _ in range(min(len(queue), self._kinds[name].most))]
+            for (name, compute, most), queue in self._queues.values():
+                taken = [queue.popleft() for _ in range(min(len(queue), most))]
                 jobs = [job for job in taken if not job.waiting.cancelled()]  # nobody waits any more
                 if jobs:
                     self._on_batch(name, len(jobs))
-                    results = _compute(self._kinds[name].compute, [job.value for job in jobs])
+                    results = _compute(compute, [job.value for job in jobs])
                     jobs[0].waiting.get_loop().call_soon_threadsafe(_deliver, jobs, results)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -154,49 +155,30 @@ class Collection:
 
     def search(self, queries: list[Query]) -> list[Found]:
         """Answers to several queries, in one product for those with the same candidates."""
-        held = self.model.gallery.contents()
-        found: list[Found] = [Found([], None)] * len(queries)
-        if not held.entries:
-            return found
-        for label, hiding in {(query.label, bool(query.hidden)) for query in queries}:
-            rows = [n for n, query in enumerate(queries) if (query.label, bool(query.hidden)) == (label, hiding)]
+        held, groups = self.model.gallery.contents(), defaultdict[Any, list[int]](list)
+        for row, query in enumerate(queries):
+            groups[query.label, query.voters, bool(query.hidden)].append(row)
+        found = [Found([], None)] * len(queries)
+        for rows in groups.values() if held.entries else ():
             for row, each in zip(rows, self._search_together(held, [queries[row] for row in rows]), strict=True):
                 found[row] = each
         return found
 
     def _search_together(self, held: Contents, queries: Sequence[Query]) -> Iterator[Found]:
-        """Answers to queries with one label; all or none of them hide copies."""
-        label, vectors = queries[0].label, torch.stack([query.vector for query in queries])
+        """Answers to queries with one label and one number of voters; all or none of them hide copies."""
+        label, voters, vectors = queries[0].label, queries[0].voters, torch.stack([query.vector for query in queries])
         hidden = [query.hidden for query in queries] if queries[0].hidden else None
-        most = max(max(query.k, query.voters) for query in queries)
+        most = max(voters, *(query.k for query in queries))
         near = search_gallery(held, vectors, min(most, len(held.entries)), hidden, label)
-        index, similarity = near.index.tolist(), near.similarity.tolist()
-        asked = [query.voters for query in queries]
-        answers = None if label is not None else self._answers(held, vectors, near, asked, hidden)
-        for n, query in enumerate(queries):
-            listed = hits(held, index[n][: query.k], similarity[n][: query.k])
-            yield Found(listed, None if answers is None else answers[n])
-
-    def _answers(
-        self,
-        held: Contents,
-        vectors: Tensor,
-        near: Neighbors,
-        voters: Sequence[int],
-        hidden: Sequence[str] | None,
-    ) -> list[Answer | None]:
-        """The answer to each query; None without neighbours, and where there are no two labels."""
-        _, labels, names = held.voters
-        if len(names) < 2:
-            return [None] * len(vectors)
-        if len(labels) < len(held.entries):  # those without labels do not vote
-            near = search_voters(held, vectors, max(voters), hidden)
-        answers: list[Answer | None] = [None] * len(vectors)
-        for count in set(voters):
-            few = Neighbors(near.index[:, :count], near.similarity[:, :count])
-            for n, found in enumerate(name_queries(few, labels, names, self.unknown_below)):
-                answers[n] = found if voters[n] == count else answers[n]
-        return answers
+        answers: list[Answer | None] = [None] * len(queries)
+        if label is None and len(held.voters.names) > 1:
+            _, labels, names = held.voters
+            nearest = Neighbors(near.index[:, :voters], near.similarity[:, :voters])
+            if len(labels) < len(held.entries):  # those without labels do not vote
+                nearest = search_voters(held, vectors, voters, hidden)
+            answers = name_queries(nearest, labels, names, self.unknown_below)
+        for query, row, similarity, answer in zip(queries, *map(Tensor.tolist, near), answers, strict=True):
+            yield Found(hits(held, row[: query.k], similarity[: query.k]), answer)
 
     def add(self, items: Sequence[Item]) -> None:
         """Keep items, first on the disk and then in memory."""

@@ -57,7 +57,6 @@ class Refusal(HTTPException):
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(status, sentence, {name.replace("_", "-"): value for name, value in headers.items()})
-        self.status, self.sentence = status, sentence
 
 
 class Guard:
@@ -83,9 +82,8 @@ class Guard:
         hosts: Collection[str],
         direct: Mapping[tuple[str, str], App],
     ) -> None:
-        self.direct = direct
         self.app, self.limits, self.metrics, self.routes, self.hosts = app, limits, metrics, routes, hosts
-        self.buffered = 0
+        self.direct, self.buffered = direct, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -168,10 +166,10 @@ class Exchange:
         """Answer with an error, unless an answer has begun."""
         if self.status:
             return
-        body = json.dumps({"error": refusal.sentence}).encode()
+        body = json.dumps({"error": refusal.detail}).encode()
         headers = {"content-type": "application/json", "content-length": str(len(body)), **(refusal.headers or {})}
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await self.send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+        await self.send({"type": "http.response.start", "status": refusal.status_code, "headers": raw})
         await self.send({"type": "http.response.body", "body": body})
 
 

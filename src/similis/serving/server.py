@@ -8,10 +8,10 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -146,8 +146,19 @@ def serve(
         else:
             on_ready(where if given else f"{where}#key={key}")
 
-    app = build_app(hash_key(key), metrics, around(fill))
-    guard = guard_app(app, limits, is_loopback(host) and {"localhost", "127.0.0.1", "[::1]", host.lower()})
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loading = asyncio.create_task(fill(app))
+        yield
+        await loading
+        if app.state.collection is not None:
+            await asyncio.to_thread(app.state.collection.close)
+
+    app = build_app(hash_key(key), metrics, lifespan)
+    hosts = {"localhost", "127.0.0.1", "[::1]", host.lower()} if is_loopback(host) else set()
+    direct = {("POST", "/v1/search/vector"): answer_directly(app, search_vector)}  # which must be quick
+    routes = {"/openapi.json", *app.openapi()["paths"]}
+    guard = Guard(app, limits, metrics, routes=routes, hosts=hosts, direct=direct)
     server = uvicorn.Server(
         uvicorn.Config(
             guard, http=GuardedProtocol, ws="none", log_config=None, access_log=False, server_header=False,
@@ -174,27 +185,6 @@ def check_key_setting(key: str) -> str:
             f"{low} to {high} ASCII letters, digits and signs, for example: openssl rand -hex 24"
         )
     return key
-
-
-def around(fill: Callable[[FastAPI], Coroutine[Any, Any, None]]) -> Callable[[FastAPI], Any]:
-    """The life of an application: filled at its start, closed at its end."""
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(fill(app))
-        yield
-        await loading
-        if app.state.collection is not None:
-            await asyncio.to_thread(app.state.collection.close)
-
-    return lifespan
-
-
-def guard_app(app: FastAPI, limits: Limits, hosts: Literal[False] | set[str]) -> Guard:
-    """The application behind its guard; the route that must be quick is answered directly."""
-    direct = {("POST", "/v1/search/vector"): answer_directly(app, search_vector)}
-    routes = {"/openapi.json", *app.openapi()["paths"]}
-    return Guard(app, limits, app.state.metrics, routes=routes, hosts=hosts or (), direct=direct)
 
 
 def is_loopback(host: str) -> bool:

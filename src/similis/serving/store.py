@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,10 +38,6 @@ class StoreFullError(StoreError):
     """The disk is full."""
 
 
-class ReadOnlyError(StoreError):
-    """The collection takes no changes."""
-
-
 class Item(NamedTuple):
     """What is kept of an image: its entry in the gallery, its vector (D,), and a small picture or b""."""
 
@@ -63,7 +59,7 @@ class Store:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self._address = path, path.absolute().as_uri()
         self.refusal = "the server was started with --read-only" if read_only else ""
         self._lock, self._reading = RLock(), RLock()
         self._held = ExitStack()
@@ -79,10 +75,11 @@ class Store:
     def _open_written(self) -> bool:
         """Open the file for changes; False, with a reason, where it cannot be written."""
         try:
-            self._hold_lock()
-            self._writer = self._connect("rwc")
+            busy = f"{self.path} is used by another server; stop that one, or give another file with --store"
+            self._held.enter_context(hold_lock(Path(f"{self.path}.lock"), busy=busy))
+            self._writer = self._connect(f"{self._address}?mode=rwc")
             self._writer.execute("PRAGMA journal_mode=WAL").fetchone()
-            self._reader = self._connect("ro")
+            self._reader = self._connect(f"{self._address}?mode=ro")
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
@@ -103,17 +100,8 @@ class Store:
         code = getattr(error, "sqlite_errorcode", 0)
         return code & 0xFF == sqlite3.SQLITE_FULL or shutil.disk_usage(self.path.parent).free < ROOM
 
-    def _hold_lock(self) -> None:
-        busy = f"{self.path} is used by another server; stop that one, or give another file with --store"
-        self._held.enter_context(hold_lock(Path(f"{self.path}.lock"), busy=busy))
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        made = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?{'' if '=' in mode else 'mode='}{mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+    def _connect(self, address: str) -> sqlite3.Connection:
+        made = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
         self._connections.append(made)
         made.execute("PRAGMA synchronous=FULL")
         made.execute("PRAGMA foreign_keys=ON")
@@ -122,12 +110,9 @@ class Store:
     def _open_unwritten(self) -> sqlite3.Connection:
         """The file as it is, or a collection in memory where there is none."""
         if not self.path.exists():
-            made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._connections.append(made)
-            made.execute("PRAGMA foreign_keys=ON")
-            return made
+            return self._connect("file::memory:")
         try:
-            made = self._connect("ro")
+            made = self._connect(f"{self._address}?mode=ro")
             made.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             log = Path(f"{self.path}-wal")
@@ -136,7 +121,7 @@ class Store:
                     f"{log} holds changes that a server did not finish, and it cannot be written; open the collection "
                     "once where it can"
                 ) from error
-            made = self._connect("immutable=1")
+            made = self._connect(f"{self._address}?immutable=1")
         return made
 
     def open(self, model_hash: str, dim: int, first: Iterable[Item], source: str = "") -> bool:
@@ -151,15 +136,14 @@ class Store:
             source: a hash of it.
         """
         try:
-            is_new = not self._reader.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
-            if is_new:
+            if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'about'"):
                 about = {"format": FORMAT, "model_hash": model_hash, "dim": str(dim), "source": source}
                 with self._transaction() as change:
                     for statement in filter(str.strip, TABLES.split(";")):
                         change.execute(statement)
                     change.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                     _insert(change, first)
-            found = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+            found = dict(self._read("SELECT name, value FROM about"))
         except sqlite3.DatabaseError as error:
             raise self._damage(error) from error
         if found.get("format") != FORMAT:
@@ -185,25 +169,20 @@ class Store:
 
     def load(self) -> tuple[Tensor, list[Entry]]:
         """Vectors (N, D) and entries of all items, in the order they were added."""
-        with self._reading:
-            rows = self._reader.execute("SELECT id, label, digest, vector FROM items ORDER BY place").fetchall()
-            dim = int(self._reader.execute("SELECT value FROM about WHERE name = 'dim'").fetchone()[0])
+        rows = self._read("SELECT id, label, digest, vector FROM items ORDER BY place")
+        dim = int(self._read("SELECT value FROM about WHERE name = 'dim'")[0][0])
         vectors = np.frombuffer(bytearray(b"".join(row[3] for row in rows)), dtype="<f4").reshape(-1, dim)
         return torch.from_numpy(vectors), [Entry(*row[:3]) for row in rows]
 
     def list_items(self, *, label: str | None, after: str, limit: int) -> list[tuple[str, str | None]]:
         """Ids and labels in the order of ids, from behind one of them."""
         where, values = ("id > ?", [after]) if label is None else ("label = ? AND id > ?", [label, after])
-        with self._reading:
-            return self._reader.execute(
-                f"SELECT id, label FROM items WHERE {where} ORDER BY id LIMIT {int(limit)}", values
-            ).fetchall()
+        return self._read(f"SELECT id, label FROM items WHERE {where} ORDER BY id LIMIT {int(limit)}", *values)
 
     def thumbnail(self, id: str) -> bytes | None:
         """The small picture of an item; None where there is none."""
-        with self._reading:
-            row = self._reader.execute("SELECT image FROM thumbnails WHERE id = ?", (id,)).fetchone()
-        return None if row is None else row[0]
+        rows = self._read("SELECT image FROM thumbnails WHERE id = ?", id)
+        return rows[0][0] if rows else None
 
     def close(self) -> None:
         """Move all changes into the file, and let others open it."""
@@ -212,11 +191,15 @@ class Store:
                 each.close()
         self._held.close()
 
+    def _read(self, query: str, *values: str) -> list[Any]:
+        with self._reading:
+            return self._reader.execute(query, values).fetchall()
+
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
         """A transaction whose errors say that nothing was changed."""
         if self.refusal:
-            raise ReadOnlyError(f"this collection takes no changes: {self.refusal}")
+            raise StoreError(f"this collection takes no changes: {self.refusal}")
         try:
             with self._transaction() as change:
                 yield change
