@@ -1,7 +1,8 @@
 """The tests of what a diff touches, by imports: python .ci/touched.py [BASE] [-- options of pytest]
 
 A test file is run if it was changed, or if it imports a changed module, or a module that imports a changed one. The
-tests of a loss are also the contracts with its name. BASE is a commit; without one, what is not committed counts.
+tests of a loss or a miner are also the contracts with its name, which find it in the registry. BASE is a commit;
+without one, what is not committed counts.
 """
 
 import ast
@@ -9,6 +10,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+CONTRACTS = {  # folder of registered functions -> tests that go through the registry
+    "losses": ("tests/contracts",),
+    "miners": (
+        "tests/objective/miners/test_every_miner.py", "tests/objective/test_mining.py",
+        "tests/hostile/test_empty_batches.py",
+    ),
+}  # fmt: skip
 
 
 def changed(base: str) -> set[Path]:
@@ -51,11 +60,13 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     diff = changed(words[0] if cut else "HEAD")
-    tests, names = reached_tests(diff), [path.stem for path in diff if path.parent.name == "losses"]
+    tests = reached_tests(diff)
     print(f"{len(diff)} changed files, {len(tests)} test files", flush=True)
     pytest = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *words[cut + 1 :]]
     calls = [[*pytest, *tests]] if tests else []
-    calls += [[*pytest, "tests/contracts", "-k", " or ".join(names)]] if names else []
+    for kind, contracts in CONTRACTS.items():
+        names = [path.stem for path in diff if path.parent.name == kind and path.stem != "__init__"]
+        calls += [[*pytest, *contracts, "-k", " or ".join(names)]] if names else []
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(max((subprocess.run(call, check=False).returncode for call in calls), default=0))
 

@@ -33,8 +33,8 @@ from torch import Tensor
 import similis
 from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
 from similis.model.vector_file import read_vector_file
-from similis.retrieval.faiss_index import KINDS, search_parameters
 from similis.retrieval.index_choice import K, Target, Trial, choose_index
+from similis.retrieval.index_kinds import KINDS, search_parameters
 from similis.retrieval.search import search
 from similis.retrieval.similarity import TILE
 

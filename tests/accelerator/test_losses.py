@@ -28,7 +28,7 @@ def test_equals_the_cpu(device, entry, form, way):
 @pytest.mark.parametrize(("entry", "form"), FORMS)
 def test_large_batches_take_positives_by_list(device, monkeypatch, entry, form, tiling):
     """On a device large comparisons go another way, where sums have another order."""
-    monkeypatch.setattr("similis.objective.backends.listed.LEAST", 2000)
+    monkeypatch.setattr("similis.objective.backends.listed_positives.LEAST", 2000)
     x, labels = batch(300, classes=60)
     with dense():
         want = step(make(entry, form, num_classes=60), x, labels, torch.device("cpu"))

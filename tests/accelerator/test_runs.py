@@ -13,7 +13,7 @@ from similis.engine.device import total_memory
 from similis.model.finished import finished
 from similis.model.load import load
 from similis.run.cost import measure_step
-from similis.run.defaults import fit_defaults
+from similis.run.fitted_settings import fit_defaults
 from similis.run.machine import Machine
 from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS

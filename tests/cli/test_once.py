@@ -55,7 +55,7 @@ def test_one_command_opens_builds_and_parses_once(words, photos, counts):  # noq
 
 def test_a_stored_result_is_printed_without_a_network_where_the_resolution_was_fitted(photos, counts, monkeypatch):  # noqa: F811
     """On a slow machine the resolution follows from the network, whose cost is known from the first call."""
-    monkeypatch.setattr("similis.run.defaults.CORE_BYTES", 2**20)
+    monkeypatch.setattr("similis.run.fitted_settings.CORE_BYTES", 2**20)
     words = ["--backbone", "test_vit", "--weights", "none", "--epochs", "1"]
     assert ended(["train", photos, *words]) == 0
     counts.clear()

@@ -14,7 +14,7 @@ import yaml
 
 from similis.cli.asked_spec import asked_keys, move_loss_options, open_asked, parse_settings
 from similis.cli.train_report import remarks
-from similis.run.defaults import fit_batch
+from similis.run.fitted_settings import fit_batch
 from similis.run.machine import Machine
 from similis.values import UserError
 from tests.cli.test_main import ended

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from similis.objective.backends.choice import choose_tiling
+from similis.objective.backends.dense_or_tiled import choose_tiling
 from similis.objective.context import tiles
 from similis.values import UserError
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from similis.engine.local import end_with_parent
 from similis.engine.process_group import join_group
+from similis.engine.process_pool import end_with_parent
 from similis.values import SimilisError
 
 

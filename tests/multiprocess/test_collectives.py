@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from similis.engine.collectives import Collectives
-from similis.engine.elastic import launch
-from similis.engine.local import WorkersLostError
+from similis.engine.launch_ranks import launch
 from similis.engine.outcomes import RankFailedError
+from similis.engine.process_pool import WorkersLostError
 from similis.values import UserError
 
 COUNTS = (3, 0, 2, 1)

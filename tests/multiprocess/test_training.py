@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from similis.data.sampling import samplers, shard_batches
-from similis.engine.local import WorkersLostError
+from similis.engine.process_pool import WorkersLostError
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.objective.wrappers.memory import WithMemory

@@ -9,9 +9,9 @@ import torch
 
 from benchmarks.retrieval_cost import index_bytes
 from similis.model.index_folder import load_index, save_index
-from similis.retrieval.faiss_index import KINDS, LADDER
 from similis.retrieval.index import build_index
 from similis.retrieval.index_choice import Measured, Target, choose_index, nearest, recall_of
+from similis.retrieval.index_kinds import KINDS, LADDER
 from similis.retrieval.search import search
 from similis.values import DataError, MissingExtraError, UserError
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from similis.engine.elastic import launch
+from similis.engine.launch_ranks import launch
 from similis.registry import losses
 from similis.retrieval.embed import embed
 from similis.retrieval.offline_mining import mine_offline

@@ -51,7 +51,7 @@ def compare(
     from similis.cli.compare_plan import comparison_name, comparison_plan, layout_loss
     from similis.cli.tournament import print_record, show_files
     from similis.engine.executor import Executor
-    from similis.run.defaults import fit_comparison
+    from similis.run.fitted_settings import fit_comparison
     from similis.run.machine import Machine
     from similis.study.report.page import write_report
     from similis.study.report.summary import describe_verdicts

@@ -65,8 +65,8 @@ def train(
     from similis.cli.train_report import report
     from similis.engine.device import describe_device
     from similis.engine.ray import Share
-    from similis.run.defaults import fit_batch, fit_defaults
     from similis.run.distributed import run_on_ray
+    from similis.run.fitted_settings import fit_batch, fit_defaults
     from similis.run.machine import Machine
     from similis.run.network import check_weights
 
@@ -104,8 +104,8 @@ def train(
 def run_here(run: Prepared, display: OpenDisplay, ranks: int, loaders: int | None, cache_gb: float | None) -> RunResult:
     """The stored result of a run, or else its plan on the screen and the run itself, on this machine."""
     from similis.cli.train_report import show_plan
-    from similis.run.defaults import fit_machine
     from similis.run.distributed import run_on_ranks
+    from similis.run.fitted_settings import fit_machine
     from similis.run.run import find_result, run_prepared
 
     done = find_result(run)

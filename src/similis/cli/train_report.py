@@ -10,7 +10,7 @@ from similis.cli.screen import print_lines, show_table
 from similis.engine.device import GIB
 from similis.run.checks import BALANCED, check_run
 from similis.run.cost import estimate_seconds, format_duration, measure_step
-from similis.run.defaults import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, step_memory
+from similis.run.fitted_settings import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, step_memory
 from similis.run.parts import Source
 from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps

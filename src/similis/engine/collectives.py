@@ -42,7 +42,7 @@ class Collectives:
         if not dist.is_initialized():
             raise UserError(
                 "torch.distributed is not initialised in this process; start it by torchrun and call "
-                "torch.distributed.init_process_group, or use similis.engine.elastic.launch"
+                "torch.distributed.init_process_group, or use similis.engine.launch_ranks.launch"
             )
         self.group = group
         self.device = torch.device(device)

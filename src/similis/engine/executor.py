@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from similis.engine import local, ray
-from similis.engine.local import Item, Result
+from similis.engine import process_pool, ray
+from similis.engine.process_pool import Item, Result
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class Executor:
         """The results of all items, in their order."""
         if not self.on_ray:
             workers = 1 if self.workers is None else self.workers
-            return local.map(function, items, workers=workers, retries=ray.RETRIES, on_result=self.on_finished)
+            return process_pool.map(function, items, workers=workers, retries=ray.RETRIES, on_result=self.on_finished)
         ray.connect(self.address)
         return ray.map(function, items, workers=self.workers, share=self.share, on_result=self.on_finished)

@@ -28,7 +28,7 @@ def join_group(device: str = "auto", *, store: Path | None = None, timeout: floa
         timeout: seconds that this process waits for the others within one collective.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        raise UserError("RANK and WORLD_SIZE are not set; start this by torchrun, or use similis.engine.elastic.launch")
+        raise UserError("RANK and WORLD_SIZE are not set; start this by torchrun, or use engine.launch_ranks.launch")
     import torch.distributed as dist
 
     from similis.engine.collectives import Collectives

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from similis.engine.local import Item, Result, WorkersLostError, report_result
+from similis.engine.process_pool import Item, Result, WorkersLostError, report_result
 from similis.values import UserError, import_extra
 
 RETRIES = 10  # lost workers

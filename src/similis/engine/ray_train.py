@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from similis.engine.local import WorkersLostError
 from similis.engine.outcomes import Call, answer, collect
 from similis.engine.process_group import TIMEOUT
+from similis.engine.process_pool import WorkersLostError
 from similis.engine.ray import Share, connect, enter, ray_library
 from similis.values import UserError
 

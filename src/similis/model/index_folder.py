@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import BaseModel
 
 from similis.model.bundle_files import check_kind, file_digest
-from similis.retrieval.faiss_index import KINDS, read_handle, write_handle
 from similis.retrieval.index import Index
+from similis.retrieval.index_kinds import KINDS, read_handle, write_handle
 from similis.training.files import DamagedError, in_one_line, replace_file
 from similis.values import DataError, UserError
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.retrieval.faiss_index import KINDS, Array, count_bytes, empty_handle, search_handle, vectors_of
+from similis.retrieval.index_kinds import KINDS, Array, count_bytes, empty_handle, search_handle, vectors_of
 from similis.retrieval.search import search
 from similis.retrieval.similarity import Similarity, check_dot_range, to_comparable
 from similis.values import Neighbors, UserError

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.retrieval.faiss_index import KINDS
 from similis.retrieval.index import Index, build_index
+from similis.retrieval.index_kinds import KINDS
 from similis.retrieval.search import search
 from similis.retrieval.similarity import Similarity
 from similis.values import UserError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from similis.engine.elastic import launch
+from similis.engine.launch_ranks import launch
 from similis.engine.ray import Share, connect
 from similis.engine.ray_train import train_on_ray
 from similis.run.machine import Machine, Watch

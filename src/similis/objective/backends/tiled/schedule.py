@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.objective.backends.choice import positive_rows
+from similis.objective.backends.dense_or_tiled import positive_rows
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.context import Tiling
 from similis.objective.references import Block

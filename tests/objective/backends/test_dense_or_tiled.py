@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.backends.choice import DENSE_LIMIT, TILE_SIZE, choose_tiling
+from similis.objective.backends.dense_or_tiled import DENSE_LIMIT, TILE_SIZE, choose_tiling
 from similis.objective.backends.tiled.backend import Tiled
 from similis.objective.comparison.compare import compare
 from similis.objective.context import Tiling, dense, tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from similis.objective.backends.listed import list_columns, list_positives, reduce_listed
+from similis.objective.backends.listed_positives import list_columns, list_positives, reduce_listed
 from similis.objective.comparison.compare import compare
 from similis.objective.terms.reductions import count, lse, top, total
 from similis.objective.terms.tile import Ask

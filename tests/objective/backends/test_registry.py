@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import similis
-from similis.objective.backends.protocol import BACKENDS, Operands, register_backend
+from similis.objective.backends.registry import BACKENDS, Operands, register_backend
 from similis.objective.context import dense, use_backend
 from similis.objective.references import Block, batch_references
 from similis.objective.terms.reductions import Top, as_terms

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from similis.engine.local import WorkersLostError, end_with_parent
 from similis.engine.outcomes import Call, answer, collect
 from similis.engine.process_group import join_group
+from similis.engine.process_pool import WorkersLostError, end_with_parent
 from similis.values import UserError
 
 

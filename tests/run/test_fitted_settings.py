@@ -6,9 +6,9 @@ import yaml
 from similis.cli.asked_spec import open_asked
 from similis.data.splits import split_data
 from similis.engine.device import GIB
-from similis.run import defaults as train_defaults
+from similis.run import fitted_settings as train_defaults
 from similis.run.cost import Measured, estimate_seconds
-from similis.run.defaults import fit_defaults, fit_machine, fit_share, fit_size, fit_size_of_batch
+from similis.run.fitted_settings import fit_defaults, fit_machine, fit_share, fit_size, fit_size_of_batch
 from similis.run.machine import Machine
 from similis.run.prepared import prepare
 from similis.run.spec import parse_spec, read_spec

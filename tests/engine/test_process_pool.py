@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from similis.engine.local import WorkersLostError
-from similis.engine.local import map as engine_map
+from similis.engine.process_pool import WorkersLostError
+from similis.engine.process_pool import map as engine_map
 from similis.values import UserError
 
 
@@ -38,8 +38,8 @@ def test_no_worker_is_refused():
 
 
 def test_workers_end_when_their_driver_is_killed(tmp_path):
-    code = "from similis.engine.local import map\nfrom tests.engine.test_local import linger\nimport sys\n" \
-        "if __name__ == '__main__': map(linger, [sys.argv[1]] * 2, workers=2)\n"  # fmt: skip
+    code = "from similis.engine.process_pool import map\nfrom tests.engine.test_process_pool import linger\n" \
+        "import sys\nif __name__ == '__main__': map(linger, [sys.argv[1]] * 2, workers=2)\n"  # fmt: skip
     script = tmp_path / "driver.py"
     script.write_text(code)
     driver = subprocess.Popen(
