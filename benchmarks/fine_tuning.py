@@ -27,7 +27,7 @@ from similis.run.parts import build_loader, open_source
 from similis.run.result import RunResult
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.run.untouched import COMPARED, embed_test, evaluate_embedded, untouched_networks
+from similis.run.untouched import COMPARED, embed_rows, evaluate_embedded, untouched_networks
 
 DATA = {"cars196": (160, 160), "grocery": (160, 160), "cub200_2011": (224, 224)}  # crop, short side
 SEEDS = {"cars196": 3, "grocery": 3, "cub200_2011": 1}
@@ -74,7 +74,9 @@ def untouched_scores(data: str, machine: Machine) -> dict[int | None, Any]:
     spec = spec_of(data, "whole network", 0)
     source, found = open_source(spec, machine), {}
     for network in untouched_networks(spec, machine):
-        found[pixels_of(network)] = evaluate_embedded(embed_test(network, spec, machine, source), machine, source)
+        found[pixels_of(network)] = evaluate_embedded(
+            embed_rows(network, spec, machine, source, source.split.test), machine, source
+        )
     return found
 
 

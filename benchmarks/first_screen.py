@@ -27,7 +27,7 @@ from similis.run.machine import Machine
 from similis.run.network import pixels_of
 from similis.run.parts import open_source
 from similis.run.run import run
-from similis.run.untouched import embed_test, untouched_networks
+from similis.run.untouched import embed_rows, untouched_networks
 
 QUERIES, SHOWN = 3, 4
 SIDE, GAP, FRAME, HEAD = 128, 10, 5, 54
@@ -38,7 +38,7 @@ def neighbours_before(spec: Any, machine: Machine, source: Any) -> Tensor:
     """(Q, 8) nearest test photos of each query by the pretrained network at the run's resolution."""
     network = untouched_networks(spec, machine)[-1]
     assert pixels_of(network) == spec.model.image_size
-    found = embed_test(network, spec, machine, source)
+    found = embed_rows(network, spec, machine, source, source.split.test)
     near: Tensor = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).neighbors.index
     return found.ids[near]
 

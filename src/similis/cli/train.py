@@ -34,6 +34,7 @@ def train(
     batch: options.BatchSize = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [{training.lr}]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [{seed}]")] = None,
+    head: Annotated[str | None, typer.Option(help="trained, or in closed form: whitening, pca, lda.")] = None,
     recipe: Annotated[str | None, typer.Option(help="careful: no head, and as much training as helps.")] = None,
     protocol: options.Protocol = None,
     exclude: Annotated[
@@ -75,7 +76,7 @@ def train(
     named = {
         "objective.loss": loss, "training.epochs": epochs, "model.image_size": size, "model.dim": dim,
         "model.backbone": backbone, "model.weights": weights, "training.batch_size": batch, "training.lr": lr,
-        "seed": seed, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
+        "seed": seed, "model.head": head, "data.protocol": protocol, "data.allow_counts": allow_counts or None,
         "data.exclude": None if exclude is None else str(exclude),
     }  # fmt: skip
     display = partial(Display, to_stderr=sys.stdout is sys.stderr)  # as with --json
@@ -112,7 +113,8 @@ def run_here(run: Prepared, display: OpenDisplay, ranks: int, loaders: int | Non
     if done is not None:
         return done
     run = fit_machine(run, loaders=loaders, cache_gb=cache_gb)
-    print_lines("planning    a trial step on a few images")
+    if not run.spec.model.keeps_backbone:
+        print_lines("planning    a trial step on a few images")
     show_plan(run)
     if ranks > 1:
         return run_on_ranks(run.spec, run.machine, display, ranks=ranks)

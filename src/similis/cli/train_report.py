@@ -64,8 +64,10 @@ def count_parts(spec: RunSpec, source: Source) -> dict[str, tuple[int, int]]:
 
 def report(result: RunResult) -> None:
     """The table of a result and where its files are."""
-    show_table(result.spec.objective.loss, ("what", "value"), lines(result))
-    verdict = [training_verdict(result.before)] if result.before else []
+    m = result.spec.model
+    show_table(m.head if m.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
+    what = m.head.capitalize() if m.is_closed_form else "Training"
+    verdict = [training_verdict(result.before, what)] if result.before else []
     print_lines(*verdict, *remarks(result), f"run folder  {result.folder}")
 
 
@@ -96,17 +98,18 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
     weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
     stated = [
         ("data", result.spec.data.source),
-        ("network", m.backbone + (", head only" if m.trains == "head" else "")),
+        ("network", m.backbone + (f", {m.head}" if m.is_closed_form else ", head only" if m.keeps_backbone else "")),
         ("weights", weights),
         ("pooling", m.pooled_by),
         ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
         ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
         ("images", image_words(result)),
-        ("batch", batch_words(result.spec)),
+        *([] if m.is_closed_form else [("batch", batch_words(result.spec))]),
         ("protocol", result.spec.data.protocol),
         ("selected on", result.selected_on),
         ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
         *([("share of training", f"{percent(facts['share'])}, the rest is the start")] if "share" in facts else []),
+        *([("shrinkage", f"{facts['shrinkage']:.3g}")] if "shrinkage" in facts else []),
         ("seed", str(result.spec.seed)),
         ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
     ]
@@ -129,7 +132,7 @@ def image_words(result: RunResult) -> str:
 def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
     """The network before training, on the same test images."""
     where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-    name = "pretrained" if row["pretrained"] else "untrained"
+    name = "whitened" if "head" in row else "pretrained" if row["pretrained"] else "untrained"
     return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
 
 

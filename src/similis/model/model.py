@@ -14,6 +14,7 @@ from similis.data.manifest import Manifest
 from similis.model.answers import Explanation, check_names, data_entries, explain_pair, hits, item_entries, name_queries
 from similis.model.encoding import CHUNK, Encoder, as_list, chunks, is_one, ready_vectors
 from similis.model.faults import Fault, find_faults
+from similis.model.linear_head import fit_linear_head
 from similis.model.model_card import model_card
 from similis.model.model_folder import embedding_hash, save_model_folder
 from similis.model.verification import Threshold, gallery_threshold
@@ -25,7 +26,7 @@ from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
-from similis.run.trained_on import TrainedOn
+from similis.run.trained_on import TrainedOn, trained_part
 from similis.values import Preprocessing, UserError
 
 BATCH = 32
@@ -111,6 +112,19 @@ class Model:
         found = self._encoder.encode([items] if one else items, batch_size, progress)
         return found[0] if one else found
 
+    def fit_metric(self, data: Manifest, *, kind: str = "whitening", dim: int | None = None) -> Model:
+        """A model with a linear map behind this one, fitted in one pass without a loss; its gallery is empty.
+
+        Args:
+            data: labelled images of :func:`similis.open_data`; a fifth of their classes chooses the shrinkage.
+            kind: ``whitening`` (within-class), ``lda``, or ``pca``.
+            dim: size of the new embeddings; None for 512, or for the model's own if that is less.
+        """
+        embedder, spec = fit_linear_head(self._encoder, self.spec, data, kind, dim)
+        made = Model(embedder, spec, name=f"{self.name}-{kind}", machine=self._encoder.machine)
+        made.trained_on = trained_part(data).join(self.trained_on)
+        return made
+
     def similarity(self, a: Any, b: Any) -> Tensor:
         """Cosine similarities (N, M) of items a and items b; one item on either side leaves that axis out."""
         found = self._vectors(a) @ self._vectors(b).T
@@ -191,21 +205,14 @@ class Model:
         if not names:
             raise UserError("no image of the gallery has a label; add some with labels, or enrol a class")
         if unknown and len(names) == 1:
-            raise UserError(
-                f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown; enrol another "
-                "class, or pass unknown=False"
-            )
+            only = f"the only label of the gallery is {names[0]!r}, so it cannot tell what is unknown"
+            raise UserError(f"{only}; enrol another class, or pass unknown=False")
         limit = self.limit_of_unknown(held, refuse) if unknown else None
         answers = name_queries(search(self._vectors(items), rows, min(k, len(labels))), labels, names, limit)
         return answers[0] if is_one(items) else answers
 
     def limit_of_unknown(self, held: Contents, refuse: float = REFUSED) -> float:
-        """The similarity to the nearest image below which a query is unknown, estimated by at most 4,096 images.
-
-        Args:
-            held: what the gallery holds, with two labels or more.
-            refuse: see :meth:`classify`.
-        """
+        """The similarity to the nearest image below which a query is unknown, estimated by at most 4,096 images."""
         rows, labels, _ = held.voters
         return held.once(("unknown", refuse), lambda: unknown_threshold(rows.vectors, labels, refuse, sample=SAMPLE))
 

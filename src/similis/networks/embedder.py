@@ -152,6 +152,14 @@ class Embedder(nn.Module):
         other._modules = {**self._modules, "backbone": backbone}
         return other
 
+    def with_head(self, head: nn.Linear) -> Embedder:
+        """The same network, sharing its weights, behind another head."""
+        other = copy.copy(self)
+        other._modules = dict(self._modules)
+        other.head = head
+        other.dim = head.out_features
+        return other
+
     @property
     def weights_hash(self) -> str | None:
         """Hash of the weights that the backbone was given; None if it started from the seed."""

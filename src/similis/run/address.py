@@ -69,6 +69,8 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
         if Path(name).is_absolute():
             values[part][key] = ""
     values["model"]["pooling"] = spec.model.pooled_by
+    if spec.model.head == "trained":
+        del values["model"]["head"]  # as before there was a choice
     values["objective"]["loss"] = losses.get(spec.objective.loss).name
     del values["data"]["exclude"]  # the division of the data says what is left out
     del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay

@@ -119,7 +119,7 @@ def memory_budget(machine: Machine) -> float:
 
 def learns_from_images(spec: RunSpec) -> bool:
     """Whether a step goes through the network: not where its features are cached or given."""
-    return spec.model.trains == "all" and spec.model.backbone != "identity"
+    return not spec.model.keeps_backbone and spec.model.backbone != "identity"
 
 
 def fit_machine(run: Prepared, *, loaders: int | None, cache_gb: float | None) -> Prepared:

@@ -110,8 +110,8 @@ def build_network(model: ModelSpec, machine: Machine, *, normalise: bool, seed: 
 
 
 def normalises(spec: RunSpec) -> bool:
-    """Whether embeddings are unit vectors, as the loss declares."""
-    return losses.get(spec.objective.loss).input != "raw"
+    """Whether embeddings are unit vectors: as the loss declares, and always behind a closed form."""
+    return spec.model.is_closed_form or losses.get(spec.objective.loss).input != "raw"
 
 
 def check_weights(model: ModelSpec) -> None:

@@ -94,7 +94,7 @@ def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
 
 def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
     """Batches of the run's images as the model wants them."""
-    policies = (spec.training.policy, "eval") if spec.model.trains == "all" else ("eval",)
+    policies = ("eval",) if spec.model.keeps_backbone else (spec.training.policy, "eval")
     return images_for(model, source.manifest, machine, policies=policies)
 
 

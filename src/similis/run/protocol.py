@@ -49,13 +49,14 @@ def training_steps(spec: RunSpec, split: Split) -> tuple[TrainingStep, ...]:
     validated = len(split.validation) > 0
     every = torch.cat([split.train, split.validation]).sort().values
     classes = "training classes" if len(split.test) else "all classes"
-    refit = TrainingStep("refit", every, t.epochs, none, trained_on=classes)
-    if not t.epochs:
+    epochs = 0 if spec.model.is_closed_form else t.epochs
+    refit = TrainingStep("refit", every, epochs, none, trained_on=classes)
+    if not epochs and not spec.model.is_closed_form:
         return ()
     if validated and t.select == "last":  # the length was chosen beforehand: nothing validates
         return (refit,)
     judged_on = split.validation if validated else split.test
     opens_test = not validated and len(judged_on) > 0
     words = "training classes without validation" if validated else refit.trained_on
-    select = TrainingStep("select", split.train, t.epochs, judged_on, opens_test, words)
+    select = TrainingStep("select", split.train, epochs, judged_on, opens_test, words)
     return (select, refit) if t.refit and spec.data.protocol == "fixed-validation" else (select,)

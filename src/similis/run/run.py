@@ -16,8 +16,8 @@ from similis.retrieval.evaluate import Evaluation
 from similis.run.address import NUMERICS, code_version, environment
 from similis.run.checks import check_run
 from similis.run.evaluation import evaluate_test_split, validation_recall
-from similis.run.features import frozen_features
 from similis.run.fit import choose_share, load_chosen, run_stage
+from similis.run.frozen_backbone import begin_with_whitening, fit_head, frozen_features
 from similis.run.machine import Machine, Watch
 from similis.run.parts import HeadOnly, Parts, build_loader
 from similis.run.places import claim_run, find_run, remove_unbegun, run_name, sole_writer
@@ -142,7 +142,8 @@ def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
     parts, chosen = train_steps(run, watch, folder)
     first = is_first(run.machine.communicator)
     test, before = measure_model(run, parts, watch, folder) if first else (None, ())
-    shared = {"share": chosen.share} if spec.training.interpolate else {}
+    own = {"share": chosen.share} if spec.training.interpolate else {}
+    own |= {} if chosen.shrinkage is None else {"shrinkage": chosen.shrinkage}
     return RunResult(
         address=folder.address,
         folder=folder.path,
@@ -156,13 +157,15 @@ def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
         whole={} if test is None else dict(test.whole),
         excluded=0 if test is None else test.excluded,
         before=before,
-        facts=collect_facts(run) | shared,
+        facts=collect_facts(run) | own,
         cost={"mining_seconds": round(chosen.mining_seconds, 3)} if spec.sampler == "mined" else {},
     )
 
 
 def train_steps(run: Prepared, watch: Watch, folder: RunFolder) -> tuple[Parts, Selection]:
     """The model after all training steps, what validation chose for it, and the time of mining in all of them."""
+    if run.spec.model.is_closed_form:
+        return fit_head(run, prepare_parts(run), folder)
     spec, steps, shares, mining = run.spec, run.steps, run.spec.training.interpolate, 0.0
     start = run.network.built.state_dict()
     chosen = Selection(steps[0].epochs if steps else 0, None, (), share=shares[0] if shares else 1.0)
@@ -173,6 +176,8 @@ def train_steps(run: Prepared, watch: Watch, folder: RunFolder) -> tuple[Parts, 
             folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
         recall = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
         validate = recall if len(step.judged_on) else None
+        if spec.model.head == "whitening+trained":
+            begin_with_whitening(parts, run.source.manifest.labels, step.rows)
         stage = Stage(step.name, run, parts, step.rows, chosen.epoch, folder, watch, validate)
         found = run_stage(stage)
         mining += found.mining_seconds
@@ -193,7 +198,7 @@ def measure_model(
     spec, source = run.spec, run.source
     save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
     seen = torch.cat([source.split.train, source.split.validation])
-    write_trained_on(folder.path, trained_part(source.manifest.select(seen if spec.training.epochs else seen[:0])))
+    write_trained_on(folder.path, trained_part(source.manifest.select(seen if run.steps else seen[:0])))
     if not spec.evaluation.test or not len(source.split.test):
         return None, ()
     watch.on_phase(f"evaluating on {len(source.split.test):,} test images")
@@ -207,11 +212,12 @@ def measure_model(
 def prepare_parts(run: Prepared, loader: Loader | None = None) -> Parts:
     """A fresh copy of the model, and a loader unless one is given; with a frozen backbone, one of its features."""
     spec, machine = run.spec, run.machine
-    if spec.model.trains == "head" and spec.model.pooled_by == "gem":
+    if spec.model.keeps_backbone and spec.model.pooled_by == "gem":
         raise UserError("gem learns, so it needs whole maps, which are not cached; choose gap+gmp, or model.trains=all")
-    model, trains_head = run.network.copy(machine.chosen), spec.model.trains == "head"
+    model, trains_head = run.network.copy(machine.chosen), spec.model.keeps_backbone
     if loader is None:
-        loader = build_loader(model, run.source, spec, machine)
+        once = replace(machine, cache_bytes=0) if trains_head else machine  # each image is embedded once
+        loader = build_loader(model, run.source, spec, once)
         if trains_head:
             features = frozen_features(model, loader, run)
             loader = Loader(FeatureData(features, run.source.manifest.labels), device=machine.chosen)

@@ -63,6 +63,10 @@ class ModelSpec(Part):
     )
     layer_norm: bool = Field(default=False, description="layer norm without parameters before the head")
     freeze_batch_norm: bool = Field(default=True, description="batch norm keeps its statistics and weights")
+    head: Literal["trained", "whitening", "pca", "lda", "whitening+trained"] = Field(
+        default="trained",
+        description="trained by the loss; a closed form of the features, without a loss; or trained from whitening on",
+    )
     trains: Literal["all", "head"] = Field(default="all", description="head: features are computed once and cached")
     image_size: int | None = Field(default=None, description="pixels of a side; null for the network's own")
     resize: int | None = Field(default=None, description="short side before the crop; null for the network's own share")
@@ -71,7 +75,17 @@ class ModelSpec(Part):
     @property
     def pooled_by(self) -> str:
         """The name of the pooling."""
-        return self.pooling or ("own" if self.dim is None else "gap+gmp")
+        return self.pooling or ("gap+gmp" if self.dim is not None and self.head == "trained" else "own")
+
+    @property
+    def is_closed_form(self) -> bool:
+        """Whether the head is fitted in one pass instead of trained."""
+        return "trained" not in self.head
+
+    @property
+    def keeps_backbone(self) -> bool:
+        """Whether the backbone stays as it is, so that its features are computed once."""
+        return self.trains == "head" or self.is_closed_form
 
 
 class ObjectiveSpec(Part):
@@ -139,8 +153,9 @@ class RunSpec(Part):
     def check_training(self) -> RunSpec:
         """Check what ``trains``, ``interpolate``, ``resolutions`` and ``views`` need of other settings."""
         m, t = self.model, self.training
-        if m.trains == "head" and m.dim is None:
-            raise ValueError("model.trains is head and model.dim is null; give the head a size, or train all")
+        if m.keeps_backbone and m.dim is None:
+            what = f"model.head is {m.head}" if m.is_closed_form else "model.trains is head"
+            raise ValueError(f"{what} and model.dim is null; give the head a size, such as model.dim=512")
         if t.interpolate and m.dim is not None:
             raise ValueError(
                 f"training.interpolate needs a pretrained start; a head of {m.dim} starts at random; set model.dim=null"

@@ -53,7 +53,8 @@ class Stage:
 class Selection:
     """The epoch that validation chose (the last one without validation), its value, all values, time of mining.
 
-    ``share`` is how much of the training the model keeps, see ``training.interpolate``.
+    ``share`` is how much of the training the model keeps, see ``training.interpolate``; ``shrinkage`` is that of a head
+    in closed form.
     """
 
     epoch: int
@@ -61,3 +62,4 @@ class Selection:
     history: tuple[float, ...]
     mining_seconds: float = 0.0
     share: float = 1.0
+    shrinkage: float | None = None

@@ -23,6 +23,10 @@ class TrainedOn(NamedTuple):
     contents: frozenset[str]
     classes: frozenset[str]
 
+    def join(self, other: TrainedOn | None) -> TrainedOn:
+        """What either was trained on."""
+        return self if other is None else TrainedOn(self.contents | other.contents, self.classes | other.classes)
+
     def seen(self, entries: Sequence[Entry]) -> Seen:
         """Which images, and which of their classes, have trained the model."""
         known = [entry.digest in self.contents for entry in entries]
