@@ -4,8 +4,8 @@ A tenth of the training labels of CARS196 is made wrong: each becomes a random o
 dimensions then train on ready features of EfficientNet-lite0 (``python -m benchmarks.native_features --only "cars196
 lite0"`` makes them) in three ways: with these labels, without the images that ``similis data check --model`` would
 exclude for their labels, and with the true labels. Five repetitions, each with its own wrong labels and its own seed,
-ten epochs and nothing chosen on the way; Recall@1 of the test classes, whose labels stay right. Verdicts are those of
-:func:`similis.study.statistics.verdicts.pair_verdicts`, every way against the wrong labels. One row is one loss.
+ten epochs and nothing chosen on the way; Recall@1 of the test classes, whose labels stay right. Ways are compared in
+pairs of one seed and one set of wrong labels. One row is one loss.
 
 The judge of the labels and the training see the same features: what cleaning gives a whole network is not measured.
 """
@@ -23,15 +23,13 @@ import torch
 
 from benchmarks.native_features import FOLDER
 from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.selection import mean_interval
 from similis.model.faults import DOUBT
 from similis.retrieval.similarity import to_comparable
 from similis.retrieval.suspects import label_votes, nearest_samples
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.run.spec import parse_spec
-from similis.study.statistics.significance import TARGETS
-from similis.study.statistics.variance_components import Scores
-from similis.study.statistics.verdicts import pair_verdicts
 
 LOSSES = ("proxy_anchor", "multi_similarity", "contrastive")
 WAYS = ("wrong labels", "excluded", "true labels")
@@ -82,8 +80,8 @@ def table_path(way: str, seed: int) -> Path:
     return TABLES / f"{way.replace(' ', '-')}-{seed}.parquet"
 
 
-def class_recall(loss: str, way: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Train a head, and give Recall@1 of each test class and its queries."""
+def train_head(loss: str, way: str, seed: int) -> float:
+    """Train a head, and give its Recall@1 on the test classes."""
     spec = parse_spec(
         {
             "data": {"source": str(table_path(way, seed))},
@@ -94,30 +92,24 @@ def class_recall(loss: str, way: str, seed: int) -> tuple[np.ndarray, np.ndarray
             "seed": seed,
         }
     )
-    scores = run(spec, Machine(root=TABLES / "runs", device="cpu")).scores()
-    labels, hits = scores["labels"].numpy(), scores["recall@1"].double().numpy()
-    classes = np.unique(labels)
-    return np.array([hits[labels == each].mean() for each in classes]), np.array([(labels == c).sum() for c in classes])
+    return float(run(spec, Machine(root=TABLES / "runs", device="cpu")).test["recall@1"])
 
 
 def measure(loss: str) -> dict[str, Any]:
-    """Every way and repetition of one loss, and the verdicts."""
-    values = [[class_recall(loss, way, seed) for seed in range(REPETITIONS)] for way in WAYS]
-    recall = np.array([[each[0] for each in row] for row in values]).transpose(0, 2, 1)
-    scores = Scores(WAYS, recall, values[0][0][1].astype(float))
-    found = [one for one in pair_verdicts(scores, against=WAYS[0]) if one.target == TARGETS[1]]
-    return {
-        "recall": {way: each.tolist() for way, each in zip(WAYS, scores.per_repetition, strict=True)},
-        "verdicts": {one.first: [one.verdict, one.difference, one.low, one.high, one.p] for one in found},
-    }
+    """Recall of every way and repetition of one loss."""
+    return {"recall": {way: [train_head(loss, way, seed) for seed in range(REPETITIONS)] for way in WAYS}}
+
+
+def gain(found: dict[str, Any], way: str) -> list[float]:
+    """Points that a way gains over the wrong labels, with the 95 % interval: pairs share seed and wrong labels."""
+    pairs = zip(found["recall"][way], found["recall"][WAYS[0]], strict=True)
+    return mean_interval([100 * (one - other) for one, other in pairs])
 
 
 def page_row(loss: str, found: dict[str, Any]) -> str:
     """One line of the page."""
     cells = [f"{100 * float(np.mean(found['recall'][way])):.1f}" for way in WAYS]
-    for way in WAYS[1:]:
-        verdict, difference, low, high, _ = found["verdicts"][way]
-        cells.append(f"{verdict}: {difference:+.2f} ({low:+.2f} to {high:+.2f})")
+    cells += ["{:+.2f} ({:+.2f} to {:+.2f})".format(*gain(found, way)) for way in WAYS[1:]]
     return f"| {loss} | {' | '.join(cells)} |"
 
 

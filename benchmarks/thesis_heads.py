@@ -1,7 +1,7 @@
 """The rows of the page on heads, from committed records: ``python -m benchmarks.thesis_heads``.
 
 One table for each folder of ``results/thesis/heads`` that has records: recall of every loss at every size, its sum of
-ranks over the sizes by the rule of the thesis' Table 11, and the floors. A star marks what clears every floor.
+ranks over the sizes by the rule of the thesis' Table 11, and the floors.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ def page_rows(tables: dict[str, Any]) -> Iterator[str]:
     """Losses by their sum of ranks, then the floors."""
     recall = [{name: each["mean"] for name, each in table["contestants"].items()} for table in tables.values()]
     for line in rank_sums(recall):
-        cells = [
-            f"{100 * table['contestants'][line.name]['mean']:.1f}{'' if line.name in table['did not train'] else ' *'}"
-            for table in tables.values()
-        ]
+        cells = [f"{100 * table['contestants'][line.name]['mean']:.1f}" for table in tables.values()]
         yield f"| {line.name} | {' | '.join(cells)} | {line.total:g} |"
     for floor in next(iter(tables.values()))["floors"]:
         cells = [f"{100 * table['floors'][floor]['mean']:.1f}" for table in tables.values()]

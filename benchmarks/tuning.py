@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
+from benchmarks.selection import mean_interval
+from benchmarks.variance_split import Deviation, VarianceSplit, pool_splits, variance_split
 from similis.figures.canvas import COLOURS, new_figure, save_figure
 from similis.registry import losses
 from similis.study.report.judged_table import judge_folder
-from similis.study.report.record import deviation_values, round_values, table_figures
+from similis.study.report.record import round_values, table_figures
 from similis.study.statistics.power import planned_repetitions
-from similis.study.statistics.variance_split import VarianceSplit, pool_splits, variance_split
 from similis.study.tournament_folder import TournamentFolder
 
 FOLDER = Path(__file__).parent.parent / "results" / "tuning"
+SELECTION = FOLDER.parent / "selection" / "validation"
 SOURCES = ("tuning", "seed", "classes")
 
 
@@ -65,22 +67,25 @@ def measure(folder: Path) -> dict[str, Any]:
             "without a repetition": max(combined_p(np.delete(runs, r, axis=1)) for r in range(runs.shape[1])),
         },
         "last ten epochs": late_gains(tournament, whole.names),
-        "orders": count_orders(judged.trained.scores.per_repetition),
-        **verdict_figures(told["verdicts"]),
+        "orders": count_orders(whole.scores.per_repetition),
+        "refit": refit_gains(),
     }
     return dict(round_values(found))
 
 
-def verdict_figures(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Verdicts for unseen classes: how many of each kind, those that decide, and the smallest detectable difference."""
-    unseen = [each for each in verdicts if each["target"] == "unseen classes"]
-    decided = [each for each in unseen if each["verdict"] != "undecided"]
-    return {
-        "verdicts": dict(Counter(each["verdict"] for each in unseen)),
-        "decided": [[each[key] for key in ("first", "verdict", "second", "difference", "low", "high")]
-                    for each in decided],
-        "detectable": min(each["detectable"] for each in unseen),
-    }  # fmt: skip
+def refit_gains() -> dict[str, Any]:
+    """What training on all training classes gains over training without those that validate.
+
+    The study of selection began with the searches of this one. Where both chose the same settings, a pair is its final
+    run, which was trained again on all classes, and the first run of this study, which was not.
+    """
+    kept = {
+        (r["contestant"], r["repetition"]): r for r in TournamentFolder(FOLDER).records.all("final") if not r["run"]
+    }
+    again = {(r["contestant"], r["repetition"]): r for r in TournamentFolder(SELECTION).records.all("final")}
+    same = [each for each in sorted(again) if each in kept and again[each]["settings"] == kept[each]["settings"]]
+    gains = [100 * (again[each]["test"]["recall@1"] - kept[each]["test"]["recall@1"]) for each in same]
+    return {"pairs": len(gains), "gain": mean_interval(gains)}
 
 
 def late_gains(tournament: TournamentFolder, names: Sequence[str]) -> list[float]:
@@ -99,7 +104,12 @@ def repetitions_for_a_point(splits: list[VarianceSplit]) -> dict[str, int]:
     drawn = np.random.default_rng(0).integers(0, len(run), (4000, len(run)))
     low, high = np.quantile(np.median(run[drawn], axis=1), (0.025, 0.975))
     deviations = {"seed": np.median(seed), "run": np.median(run), "low": low, "high": high}
-    return {key: planned_repetitions(1.0, float(each), losses=2, pairs=1) or 1000 for key, each in deviations.items()}
+    return {key: planned_repetitions(1.0, float(each), pairs=1) or 1000 for key, each in deviations.items()}
+
+
+def deviation_values(deviation: Deviation | None) -> list[float] | None:
+    """A standard deviation and its interval; None where it cannot be told."""
+    return None if deviation is None else [deviation.value, deviation.low, deviation.high]
 
 
 def seed_p(runs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -138,14 +148,6 @@ def page_rows(found: dict[str, Any]) -> list[str]:
     return rows + [f"| floor: {name} |  | {100 * mean:.1f} |  |  |  |  |" for name, mean in found["floors"].items()]
 
 
-def verdict_rows(found: dict[str, Any]) -> list[str]:
-    """Decided pairs, the largest difference first."""
-    ordered = sorted(found["decided"], key=lambda each: -abs(each[3]))
-    return [
-        f"| {a} | {verdict} | {b} | {d:+.1f} ({low:+.1f} to {high:+.1f}) |" for a, verdict, b, d, low, high in ordered
-    ]
-
-
 def draw(found: dict[str, Any], path: Path) -> None:
     """Every run of every loss: one column a loss, a line for the runs of one search."""
     figure = new_figure(9.0, 4.4)
@@ -170,7 +172,7 @@ def main() -> None:
     """Print the rows, draw, and write the numbers."""
     asked = arguments(__doc__ or "", [])
     found = measure(FOLDER)
-    print("\n".join(page_rows(found) + verdict_rows(found)))
+    print("\n".join(page_rows(found)))
     print(json.dumps({key: each for key, each in found.items() if key != "losses"}, indent=1))
     draw(found, FOLDER / "recall.png")
     write_json(asked.json, "python -m benchmarks.tuning", found)

@@ -80,7 +80,7 @@ class LossEntry(Entry):
     network: str
     weight: str
     learns: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    forms: Mapping[str, Options] = field(default_factory=dict)
+    forms: Mapping[str, Options] = field(default_factory=lambda: {"default": {}})
     presets: Mapping[str, Preset] = field(default_factory=dict)
     space: Mapping[str, Range] = field(default_factory=dict)
     accepts: Literal["pairs", "triplets"] | None = None

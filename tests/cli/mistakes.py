@@ -203,7 +203,7 @@ STUDIES = [
     M("compare photos --loss triplet:margin --against nca", "'margin' given", "name=value", "as in triplet:lr=0.001"),
     M("compare photos --loss no.py:mine --against nca", "no.py", "FILE.py:FUNCTION", "a registered loss"),
     M(f"compare photos {PAIR} --hours -1", "'-1' given", "greater than or equal to 0", "--hours"),
-    M(f"compare photos {PAIR} --trials -1", "search.trials is -1", "greater than or equal to 0", "it should be"),
+    M(f"compare photos {PAIR} --trials -1", "'-1' given", "greater than or equal to 0", "--trials"),
     M(f"compare photos {PAIR} --margin -1", "margin is -1.0", "greater than 0", "it should be"),
     M(f"compare photos {PAIR} --workers 0", "'0' given", "greater than or equal to 1", "--workers"),
     M(f"compare photos {PAIR} --set objective.loss=1", "unknown loss 1", "known: arcface", "unknown loss"),

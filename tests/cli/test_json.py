@@ -33,7 +33,7 @@ COMMANDS = {
     "cluster": ("cluster photos --model RUN --resolution 1 --out new/clusters", "photos new clusters alone out"),
     "export": ("export RUN bundle", "bundle images bytes model_hash threshold rounding onnx_difference"),
     "compare": (
-        f"compare 'synthetic?classes=12&images=6&size=16' --loss triplet --against nca --fixed --hours 0 {SMALL}",
+        f"compare 'synthetic?classes=12&images=6&size=16' --loss triplet --against nca --fixed --hours 0.02 {SMALL}",
         "sentence decided repetitions verdicts folder files",
     ),
     "tournament plan": ("tournament plan plan.yaml", "name contestants cost seconds"),

@@ -16,7 +16,7 @@ def ended(*words: str) -> int:
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(values(search={"trials": 2, "epochs": 1, "strategy": "random"})))
+    path.write_text(yaml.safe_dump(values(search={"trials": 1, "epochs": 1, "strategy": "random"})))
     return path
 
 

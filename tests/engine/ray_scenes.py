@@ -36,7 +36,7 @@ def tournament(folder: Path) -> None:
     from similis.study.tournament import run_tournament
     from tests.study.small import plan, without_cost
 
-    made, done = plan(search={"trials": 2, "epochs": 1, "strategy": "random"}, repetitions=1), []
+    made, done = plan(search={"trials": 1, "epochs": 1, "strategy": "random"}, repetitions=1), []
     here = run_tournament(made, folder / "here")
     there = run_tournament(made, folder / "there", executor=Executor(2, on_ray=True, on_finished=done.append))
     assert without_cost(there.path) == without_cost(here.path)
@@ -50,10 +50,7 @@ def lost_workers(folder: str) -> None:
     calls = {n: len((Path(folder) / str(n)).read_text()) for n in range(6)}
     assert calls == {0: 1, 1: 2, 2: 1, 3: 2, 4: 1, 5: 2}  # only what was lost ran again
     begun = time.monotonic()
-    assert train_on_ray(counting, 2, folder, 6, 3, folder=Path(folder)) == [
-        [3, 6],
-        [3, 6],
-    ]  # went on from the third step
+    assert train_on_ray(counting, 2, folder, 6, 3, folder=Path(folder)) == [[3, 6]] * 2  # from the third step on
     print(f"a gang of two with one killed worker took {time.monotonic() - begun:.1f} s")
     raises(RankFailedError, "has no idea", lambda: train_on_ray(wrong, 2, folder=Path(folder)))
     again = Path(folder) / "again"
@@ -142,7 +139,7 @@ def killed_tournament(folder: str, kills: str, repetitions: str) -> None:
     longer = {
         "contestants": ["proxy_anchor", "contrastive", "triplet", "multi_similarity"],
         "repetitions": int(repetitions),
-        "search": {"trials": 3, "epochs": 40, "startup": 1, "pruning": False},
+        "search": {"trials": 1, "epochs": 30, "startup": 1, "pruning": False},
     }
     made = values(**longer)
     made["terms"]["training"]["epochs"] = 80

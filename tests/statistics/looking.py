@@ -28,7 +28,9 @@ def share_of_verdicts(
     found = []
     for _ in range(number):
         fixed = target == "these test classes"
-        whole = tournament(replace(world, losses=2), looks[-1], chance, fixed_classes=fixed, gains=[gain, 0.0])
+        whole = tournament(
+            replace(world, losses=2, shared_sd=2.0), looks[-1], chance, fixed_classes=fixed, gains=[gain, 0.0]
+        )
         said = first_verdict(whole, looks, target, margin=margin, last=last, ignore=ignore)
         found.append(said in words)
     return float(np.mean(found))
@@ -36,7 +38,7 @@ def share_of_verdicts(
 
 def first_verdict(whole: Scores, looks, target, *, margin: float, last: bool = False, ignore=()) -> str:
     for number, look in enumerate(looks, 1):
-        scores = Scores(whole.names, whole.values[:, :, :look], whole.sizes)
+        scores = whole.select(whole.names, look)
         final = last and number == len(looks)
         judgement = judge_look(scores, looks[:number], target, margin=margin, last=final)
         word = "equivalent" if ignore and judgement.within_margin[0] else judgement.verdicts[0]

@@ -6,100 +6,66 @@ import numpy as np
 import pytest
 
 from similis.study.statistics.significance import TARGETS, judge
-from tests.statistics.rates import false_alarms, power, recommended
-from tests.statistics.simulated import VARIANCES, WORLD, World, tournament
-from tests.statistics.tempting import (
-    mean_floor,
-    nemenyi_repetitions,
-    pooled_t,
-    repetition_bootstrap,
-    welch,
-    welch_classes,
-)
-
-HERE = "these test classes"
+from tests.statistics.rates import HERE, false_alarms, power
+from tests.statistics.simulated import CASES, VARIANCES, WORLD, tournament
 
 
-@pytest.mark.parametrize("name", VARIANCES)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_false_alarms_quick(target, name):
-    """100 tournaments: a true 3 % stays below 9 % with certainty for practice; a true 20 % does not."""
-    assert false_alarms(recommended(target), VARIANCES[name], 3, 100, target=target) <= 0.09
+    """100 tournaments: a true 4 % stays below 12 % with certainty for practice; a true 25 % does not."""
+    assert false_alarms(CASES[name], 5, 100, target=target) <= 0.12
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("losses", [9, 3, 2])
-@pytest.mark.parametrize("repetitions", [3, 5, 10])
-@pytest.mark.parametrize("name", VARIANCES)
+@pytest.mark.parametrize("repetitions", [5, 12, 30])
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_family_wise_error_over_2000_tournaments(target, name, repetitions, losses):
-    world = replace(VARIANCES[name], losses=losses)
-    assert false_alarms(recommended(target), world, repetitions, 2000, target=target) <= 0.06
+def test_family_wise_error_over_2000_tournaments(target, name, repetitions):
+    """A true 5 % passes 98 times in 100, 7 % passes 4 times."""
+    assert false_alarms(CASES[name], repetitions, 2000, target=target) <= 0.06
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("repetitions", [3, 5, 10])
-@pytest.mark.parametrize("target", TARGETS)
-def test_family_wise_error_with_two_unstable_losses(target, repetitions):
-    world = replace(VARIANCES["one x4"], unstable_losses=2)
-    assert false_alarms(recommended(target), world, repetitions, 2000, target=target) <= 0.06
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("repetitions", [3, 5, 10])
+@pytest.mark.parametrize("repetitions", [5, 12])
 @pytest.mark.parametrize("target", TARGETS)
 def test_family_wise_error_against_an_unstable_baseline(target, repetitions):
     """Every comparison shares the variance of the baseline, loss0."""
-    rule = recommended(target, against="loss0")
-    assert false_alarms(rule, VARIANCES["one x10"], repetitions, 2000, target=target) <= 0.06
+    assert false_alarms(VARIANCES["one x10"], repetitions, 2000, target=target, against="loss0") <= 0.06
 
 
-@pytest.mark.slow
-def test_satterthwaites_formula_is_not_enough_for_two_losses_and_three_repetitions():
-    world = replace(VARIANCES["one x10"], losses=2)
-    assert false_alarms(welch_classes, world, 3, 10_000, target="unseen classes") > 0.06
+@pytest.mark.parametrize(("name", "repetitions", "least"), [("0.41 to 3.7", 5, 0.7), ("equal", 12, 0.6)])
+def test_a_gap_of_two_median_deviations_is_found(name, repetitions, least):
+    """What a floor under the variances hid: 45 % with five repetitions where deviations run from 0.41 to 3.7."""
+    only_repetitions = {"class_sd": 0.0, "interaction_sd": 0.0, "repetition_class_sd": 0.0, "queries": 20_000}
+    assert power(replace(VARIANCES[name], **only_repetitions), repetitions, 40, target=HERE) >= least
 
 
-@pytest.mark.parametrize("repetitions", [5, 10])
-def test_one_unstable_contestant_costs_the_others_no_power(repetitions):
-    """The first rule, with the mean of all variances as the least, loses nearly all of it."""
-    rates = {
-        name: power(recommended(HERE), VARIANCES[name], repetitions, 60, target=HERE, points=4.0)
-        for name in ("equal", "one x10", "one x4")
-    }
-    assert rates["equal"] >= (0.6 if repetitions == 5 else 0.95)
-    assert min(rates.values()) >= rates["equal"] - 0.1
-    assert power(mean_floor, VARIANCES["one x10"], repetitions, 60, target=HERE, points=4.0) < 0.3
+def test_one_unstable_contestant_costs_the_others_no_power():
+    rates = {name: power(VARIANCES[name], 12, 40, target=HERE, points=2.5) for name in ("equal", "one x10")}
+    assert rates["one x10"] >= rates["equal"] - 0.15
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("repetitions", "least"), [(3, 0.1), (5, 0.5), (10, 0.95)])
-@pytest.mark.parametrize("name", VARIANCES)
-def test_power_for_four_points_on_these_classes(name, repetitions, least):
-    assert power(recommended(HERE), VARIANCES[name], repetitions, 2000, target=HERE, points=4.0) >= least
+def test_pairs_see_through_what_repetitions_share():
+    """With a shared effect of two points, unpaired tests of the same scores miss what pairs find."""
+    world, chance = replace(WORLD, shared_sd=4.0), np.random.default_rng(0)
+    gains = np.where(np.arange(10) == 1, 2.5, 0.0)
+    whole = [tournament(world, 12, chance, fixed_classes=True, gains=gains) for _ in range(30)]
+    paired, apart = (
+        np.mean([judge(replace(scores, paired=kind), HERE).holm[9] <= 0.05 for scores in whole])
+        for kind in (True, False)
+    )
+    assert paired >= 0.5
+    assert apart <= 0.1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_false_equivalence_at_the_margin(target):
     """Losses that differ by the margin exactly: at most 6 % of the tournaments call any such pair equivalent."""
-    world, chance = (
-        replace(WORLD, losses=3, interaction_sd=1.0, repetition_sd=0.2, queries=500),
-        np.random.default_rng(5),
-    )
-    wrong = []
+    world = replace(WORLD, losses=3, interaction_sd=1.0, least=0.2, most=0.2, queries=500)
+    chance, wrong = np.random.default_rng(5), []
     for _ in range(2000):
         scores = tournament(world, 10, chance, fixed_classes=target == HERE, gains=[0.0, 2.0, 0.0])
         wrong.append(judge(scores, target, margin=2.0).within_margin[[0, 2]].any())
     assert 0.005 <= np.mean(wrong) <= 0.06
-
-
-def test_tempting_procedures_fail():
-    """A percentile bootstrap over five repetitions raises a false alarm in half of all tournaments."""
-    assert false_alarms(repetition_bootstrap, World(), 5, 100, target=HERE) > 0.3
-    assert false_alarms(welch, World(), 5, 150, target="unseen classes") > 0.25
-    assert false_alarms(pooled_t, VARIANCES["one x4"], 5, 200, target=HERE) > 0.07
-
-
-def test_nemenyi_over_two_repetitions_can_never_reject():
-    assert power(nemenyi_repetitions, World(), 2, 20, target=HERE, points=20.0) == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
+from similis.study.statistics.fair_table import RULE
 
 
 def values(**changes: Any) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def values(**changes: Any) -> dict[str, Any]:
         },
         "contestants": ["proxy_anchor", "contrastive"],
         "sampler": "balanced",
-        "search": {"trials": 3, "epochs": 2, "startup": 1},
+        "search": {"trials": 1, "epochs": 2, "startup": 1},
         "repetitions": 2,
         "floors": False,
         **changes,
@@ -45,7 +46,11 @@ def record(
     return {
         "name": f"final-main-equal_samples-{name}-r{repetition}", "contestant": name, "loss": "triplet",
         "arena": "main", "length": "equal samples", "repetition": repetition, "run": 0, "fold": 0,
-        "held": held or {"model.dim": 8},
+        "held": held or {"model.dim": 8}, "rule": RULE,
+        "spec": {
+            "seed": repetition, "data": {"validation_seed": repetition}, "training": {"sampler": "balanced"},
+            "objective": {"preset": "paper", "options": {"margin": 0.5}},
+        },
         "per_class": {"labels": list(range(len(found))), "queries": [6] * len(found), "hits": found},
     }  # fmt: skip
 

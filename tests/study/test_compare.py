@@ -14,7 +14,7 @@ from similis.study.report.judged_table import judge_folder
 from similis.study.report.summary import describe_verdicts
 from similis.study.statistics.looks import look_verdicts
 from similis.study.statistics.variance_components import Scores
-from similis.study.tournament import add_contestants, run_until_decided
+from similis.study.tournament import add_contestants, check_reachable, run_until_decided
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -75,7 +75,7 @@ def test_verdicts_are_those_of_the_looks(done):
             per_class = folder.records.read(f"final-main-equal_samples-{name}-r{number}")["per_class"]
             own.append(np.array(per_class["hits"]) / np.array(per_class["queries"]))
     stacked = np.stack([np.stack(own, axis=1) for own in rows.values()])
-    scores = Scores(tuple(rows), stacked, np.array(per_class["queries"], dtype=float))
+    scores = Scores(tuple(rows), stacked, np.array(per_class["queries"], dtype=float), paired=True)
     assert found.asked == look_verdicts(scores, tuple(looks.looks), most=looks.most)
     assert judge_folder(folder)[0].asked == found.asked, "for a report that is written again"
     with pytest.raises(UserError, match="is a comparison"):
@@ -100,17 +100,6 @@ def test_every_verdict_can_be_reached(tmp_path, gain, verdict):
     assert (folder.plan().repetitions == 15) == (not found.decided)
 
 
-def test_losses_that_did_not_train_have_no_verdict(tmp_path):
-    folder = kept(tmp_path, gain=4.0)
-    counts = {"labels": list(range(50)), "queries": [100] * 50, "hits": [62] * 50}
-    floor = {"name": "floor-main-raw_pixels-r0", "arena": "main", "floor": "raw pixels", "repetition": 0}
-    folder.records.write(floor["name"], floor | {"per_class": counts})
-    found = run_until_decided(question(floors=False), tmp_path)
-    assert not found.decided
-    assert describe_verdicts(found)[0].startswith("No verdict: frozen does not beat raw pixels.")
-    assert folder.looks.verdicts(found.plan, found.whole.scores)[-1].verdict == "better", "what numbers alone would say"
-
-
 def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
     looks = Looks.of(tmp_path)
     looks.note(1, 400.0)  # with the floors
@@ -132,15 +121,26 @@ def test_the_time_decides_how_many_are_planned_before_anybody_looks(tmp_path):
     assert not again.look(5, late=False), "the error rate is spent"
 
 
-def test_out_of_time_is_said_and_a_crash_inside_a_repetition_goes_on(tmp_path):
+def test_three_repetitions_must_fit_into_the_time(tmp_path):
+    looks = Looks(tmp_path, [4000.0])
+    with pytest.raises(UserError, match=r"took 67 min, .* take 3\.3 h, and the budget is 3\.0 h; give --hours 3\.4,"):
+        check_reachable(looks, 3.0)
+    check_reachable(looks, 3.4)
+    check_reachable(looks, None)
+    looks.note(2, 4000.0)
+    check_reachable(looks, 3.0)  # known after the first repetition, and said then
+
+
+def test_too_little_time_is_said_and_a_crash_inside_a_repetition_goes_on(tmp_path):
     folder = TournamentFolder(tmp_path)
-    found = run_until_decided(question(), tmp_path, hours=1e-9)
-    assert (folder.looks.looks, found.decided) == ([], False)
-    assert describe_verdicts(found)[0].startswith("No verdict: 1 repetition(s) are done")
+    with pytest.raises(UserError, match=r"so 3, the fewest with a verdict, take .* give --hours 0\.1,"):
+        run_until_decided(question(), tmp_path, hours=1e-9)
+    assert (folder.looks.looks, len(folder.looks.seconds), len(folder.records.all("final"))) == ([], 1, 2)
     file = tmp_path / "plan.yaml"
     file.write_text(re.sub(r"repetitions: 1\b", "repetitions: 2", file.read_text()))
     found = run_until_decided(question(), tmp_path, hours=1e-9)
     assert (len(found.whole.repetitions), len(folder.looks.seconds), folder.looks.looks) == (2, 2, [])
+    assert describe_verdicts(found)[0].startswith("No verdict: 2 repetition(s) are done")
     longer = run_until_decided(question(), tmp_path, hours=1.0)
     assert (len(longer.whole.repetitions), folder.looks.most) == (3, 3), "what was planned stays"
 
@@ -156,8 +156,8 @@ def test_words_of_the_command_line(tmp_path):
     ways = {"fixed": False, "sampler": "own", "margin": 1.0}
     with pytest.raises(UserError, match="are both triplet"):
         comparison_plan(spec, ("triplet", "triplet"), search={"trials": 6}, **ways)
-    few, many = (comparison_plan(spec, ("triplet", "margin"), search={"trials": n}, **ways) for n in (3, 6))
-    assert (few.search.strategy, many.search.strategy, many.search.epochs) == ("random", "tpe", 2)
+    few, many = (comparison_plan(spec, ("triplet", "margin"), search={"trials": n}, **ways) for n in (1, 2))
+    assert (few.search.trials, many.search.trials, many.trial_epochs) == (1, 2, 4)
     assert comparison_name(few) != comparison_name(many)
     file = tmp_path / "mine.py"
     names = []
@@ -171,16 +171,17 @@ def test_words_of_the_command_line(tmp_path):
 def test_a_loss_in_a_file_is_judged_in_one_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(TEXT)
+    monkeypatch.setattr("similis.study.looks.LOOKS", (3,))
     words = ["compare", "synthetic?classes=16&images=6&size=12", "--loss", "mine.py:mine", "--against", "proxy_anchor",
-             "--trials", "2", "--backbone", "small_conv", "--size", "12", "--dim", "8", "--batch", "20",
-             "--epochs", "2", "--set", "training.refit=false", "--hours", "0.0001"]  # fmt: skip
+             "--trials", "1", "--backbone", "small_conv", "--size", "12", "--dim", "8", "--batch", "20",
+             "--epochs", "2", "--set", "training.refit=false"]  # fmt: skip
+    assert ended([*words, "--hours", "0.00001"]) == 2
+    assert "the fewest with a verdict, take" in capsys.readouterr().err
     assert ended(words) == 0
-    first = capsys.readouterr().out
-    assert "No verdict: 1 repetition(s) are done" in first
-    runs = set(Path("comparisons/runs").glob("synthetic-*"))
-    assert "report.html" in first
+    said = capsys.readouterr().out
+    assert "interim analysis after 3 of at most 3 repetitions" in said
+    assert re.search(r"mine\.\w{6} .* proxy_anchor .*on unseen classes", said)
+    assert "report.html" in said
     (tmp_path / "mine.py").write_text(TEXT.replace("- scale", "- 2 * scale"))
-    assert ended(words) == 0
-    more = set(Path("comparisons/runs").glob("synthetic-*")) - runs
-    assert 0 < len(more) < len(runs), "the baseline's runs are found again, those of the old formula are not"
-    assert len(list(Path("comparisons").glob("mine.*-proxy_anchor-*"))) == 2
+    assert ended([*words, "--hours", "0.00001"]) == 2
+    assert len(list(Path("comparisons").glob("mine.*-proxy_anchor-*"))) == 2, "an edited formula is compared anew"

@@ -32,8 +32,8 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "workers"), [(1, 1), (10, 2)])
 def test_killed_at_random_moments(tmp_path, kills, workers):
-    long = {"repetitions": 16, "search": {"trials": 5, "epochs": 3, "startup": 1}}
-    made = plan(**long) if kills > 1 else plan(search={"trials": 2, "epochs": 2, "strategy": "random"})
+    long = {"repetitions": 16, "search": {"trials": 1, "epochs": 3, "startup": 1}}
+    made = plan(**long) if kills > 1 else plan(search={"trials": 1, "epochs": 2, "strategy": "random"})
     begun = time.monotonic()
     whole = run_tournament(made, tmp_path / "whole")
     last = 1.5 if workers == 1 else 1.2 * (time.monotonic() - begun) / kills  # all kills come before the end

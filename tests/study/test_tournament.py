@@ -16,6 +16,8 @@ from similis.training.file_lock import hold_lock
 from similis.values import DataError, DivergedError, UserError
 from tests.study.small import plan, values, without_cost
 
+SEARCH = {"trials": 1, "epochs": 1, "startup": 1}
+
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
@@ -24,7 +26,7 @@ def done(tmp_path_factory):
     made = plan(
         contestants=["proxy_anchor", "contrastive", "triplet"],
         repetitions=3,
-        search={"trials": 3, "epochs": 1, "startup": 1},
+        search=SEARCH,
         arenas=[{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}],
     )
     return made, run_tournament(made, folder)
@@ -75,7 +77,7 @@ def test_the_report_has_everything(copy):
     text, html = markdown.read_text(), page.read_text()
     for word in (
         "## d8, equal samples", "3 pairs on unseen classes", "### Verdicts", "Row against column", "interquartile mean",
-        "Differences in points to", "sums of ranks", "### Where the variance comes from", "cannot be separated",
+        "Differences in points to", "sums of ranks", "Paired t tests",
         "Best R@1 so far by trial", "near an edge",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "first preset",
         "held equal", "`training.head_multiplier`", "18 openings", "--only triplet", "peak memory",
@@ -137,8 +139,7 @@ def test_add_a_loss_runs_that_loss_only(copy):
 
 def test_add_results_of_an_equal_tournament(copy, tmp_path):
     arenas = [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
-    search = {"trials": 3, "epochs": 1, "startup": 1}
-    made = plan(contestants=["supcon"], arenas=arenas, repetitions=3, search=search)
+    made = plan(contestants=["supcon"], arenas=arenas, repetitions=3, search=SEARCH)
     other = run_tournament(made, tmp_path / "other")
     grown = add_contestants(copy.path, [str(other.path)])
     shutil.rmtree(copy.path / "runs")
@@ -165,14 +166,10 @@ def test_add_results_of_an_equal_tournament(copy, tmp_path):
 )
 def test_results_of_an_unequal_tournament_are_refused_by_the_field(copy, tmp_path, section, change, field):
     """Real runs under other terms: nothing of them comes in."""
-    unfair = values(contestants=["supcon"], repetitions=1, search={"trials": 1, "epochs": 1}, arenas=[{"name": "d8"}])
+    unfair = values(contestants=["supcon"], repetitions=1, search=SEARCH, arenas=[{"name": "d8"}])
     unfair["terms"][section] |= change
     other = run_tournament(plan(**unfair), tmp_path / "other")
     before = without_cost(copy.path)
-    for record in (other.path / "records").glob("final-*.json"):  # the same budget of tuning: only the plant differs
-        held = json.loads(record.read_text())
-        held["held"] |= {"tuning.search.trials": 3, "tuning.search.epochs": 2, "tuning.search.startup": 1}
-        record.write_text(json.dumps(held))
     with pytest.raises(UserError, match=f"^{field} differs: "):
         add_contestants(copy.path, [str(other.path)])
     assert without_cost(copy.path) == before
@@ -186,7 +183,10 @@ def test_results_of_other_numerics_are_noticed_before_anything_is_computed(copy,
     assert "holds results of numerics version 2, and this version of Similis computes version 99" in caplog.text
 
 
-def test_a_plan_that_was_begun_keeps_its_terms(copy):
+def test_a_plan_that_was_begun_keeps_its_terms_and_its_repetitions(copy, done):
+    for number in (2, 4):
+        with pytest.raises(UserError, match=r"repetitions of the plan in .* because a tournament is judged once"):
+            run_tournament(done[0].model_copy(update={"repetitions": number}), copy.path)
     changed = values(contestants=["proxy_anchor", "contrastive", "triplet"], repetitions=3)
     changed["terms"]["training"]["epochs"] = 3
     with pytest.raises(UserError, match=r"terms\.training\.epochs of the plan in"):
@@ -209,7 +209,7 @@ def test_two_drivers_are_refused(done):
 
 
 def test_selection_on_test_is_said_everywhere(tmp_path):
-    made = values(repetitions=2, search={"trials": 2, "epochs": 1, "strategy": "random"})
+    made = values(repetitions=2, search=SEARCH | {"pruning": False})
     made["terms"]["data"]["protocol"] = "default"
     folder = run_tournament(plan(**made), tmp_path / "default")
     text, html, _ = (path.read_text() for path in write_report(folder))
@@ -218,11 +218,11 @@ def test_selection_on_test_is_said_everywhere(tmp_path):
     assert "## main, equal samples (selected on test)" in text
     assert "test classes: selected on test" in text
     whys = [entry["why"] for entry in folder.ledger.entries()]
-    assert whys == ["selected on test after every epoch"] * (2 * 2 * 2 + 2 * 2), "trials looked, too"
+    assert whys == ["selected on test after every epoch"] * (2 * (5 + 3) + 2 * 2), "trials looked, too"
 
 
 def test_cross_validation(tmp_path):
-    made = values(contestants=["contrastive", "triplet"], search={"trials": 1, "epochs": 1})
+    made = values(contestants=["contrastive", "triplet"], search=SEARCH)
     made["terms"]["data"] |= {"protocol": "cross-validation", "folds": 2}
     folder = run_tournament(plan(**made), tmp_path / "folds")
     assert len(folder.records.all("final")) == 2 * 2 * 2
@@ -244,22 +244,36 @@ WILD = {"loss": "normface", "options": {"scale": 1e39}}  # more than a float hol
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_runs_that_diverge_are_worth_nothing_and_named_after_the_others_are_done(workers, tmp_path, capsys):
-    made = plan(contestants=[WILD, "contrastive"], search={"trials": 2, "epochs": 1, "strategy": "random"})
+    made = plan(contestants=[WILD, "contrastive"], search={"trials": 1, "epochs": 1, "strategy": "random"})
     with pytest.raises(DivergedError, match=r"2 of 4 final runs diverged.*final-main-equal_samples-normface-r0"):
         run_tournament(made, tmp_path / "wild", executor=Executor(workers, on_finished=print_record))
     folder = TournamentFolder(tmp_path / "wild")
     assert {record["contestant"] for record in folder.records.all("final")} == {"contrastive"}
     assert "lost  final-main-equal_samples-normface-r1" in capsys.readouterr().out
     wild, tame = (folder.records.read(f"search-{name}") for name in ("normface-r0", "contrastive-r0"))
-    assert (wild["trials"], wild["diverged"], wild["value"], tame["diverged"]) == (2, 2, 0.0, 0)
+    assert (wild["trials"], wild["diverged"], wild["value"], tame["diverged"]) == (3, 3, 0.0, 0)
     assert wild["samples"] == tame["samples"], "a lost trial costs a whole one"
     text = write_report(folder)[0].read_text()
-    assert "4 (4 diverged)" in text
+    assert "6 (6 diverged)" in text
     assert "contrastive" in text
 
 
+def test_closed_forms_and_a_loss_end_to_end(tmp_path):
+    made = plan(contestants=["whitening", "pca", "contrastive"], repetitions=3, floors=True, search=SEARCH)
+    folder = run_tournament(made, tmp_path / "closed")
+    assert plan_cost(made).trials == len(folder.records.all("trial")) == 3 * 3, "closed forms are not searched"
+    finals = folder.records.all("final")
+    assert {(r["contestant"], r["epochs"] > 0, r["samples"]) for r in finals} == {
+        ("whitening", False, 0), ("pca", False, 0), ("contrastive", True, 40),
+    }  # fmt: skip
+    assert len({(r["spec"]["seed"], r["spec"]["data"]["validation_seed"]) for r in finals}) == 3, "shared"
+    text = write_report(folder)[0].read_text()
+    for word in ("3 pairs on unseen classes", "| whitening | `model.head` = `whitening` |", "untrained network"):
+        assert word in text, word
+
+
 def test_one_repetition_gives_a_table_and_no_verdict(tmp_path):
-    folder = run_tournament(plan(repetitions=1, search={"trials": 1, "epochs": 1}), tmp_path / "one")
+    folder = run_tournament(plan(repetitions=1, search={"trials": 0}), tmp_path / "one")
     assert "No verdict: 1 repetition(s) are done, of 2 contestant(s)" in write_report(folder)[0].read_text()
 
 

@@ -28,7 +28,7 @@ def compare(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Compare both losses with the options given; no option is searched.")
     ] = False,
-    trials: Annotated[int, typer.Option(help="Trials of each search, the preset included.")] = 6,
+    trials: Annotated[int, typer.Option(help="Trials for each option that is searched.", min=0)] = 2,
     sampler: Annotated[str, typer.Option(help="Batches: own (each loss's), balanced or random.")] = "own",
     margin: Annotated[float, typer.Option(help="Points of R@1 within which two losses are equivalent.")] = 1.0,
     epochs: options.Epochs = None,
@@ -98,5 +98,5 @@ def print_cost(plan: Plan, hours: float | None, workers: int, root: str | None) 
 def print_look(judged: JudgedTable, looks: Looks) -> None:
     """One line for an interim analysis."""
     last = judged.asked[-1] if judged.asked else None
-    said = f"{last.verdict} ({last.difference:+.2f} points)" if last else "did not train"
+    said = f"{last.verdict} ({last.difference:+.2f} points)" if last else "no verdict"
     print_lines(f"interim analysis after {looks.looks[-1]} of at most {looks.most} repetitions: {said}")

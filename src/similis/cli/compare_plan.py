@@ -11,9 +11,10 @@ from similis.cli.asked_spec import parse_settings
 from similis.loss_file import MARK
 from similis.registry import losses, unknown
 from similis.run.source import source_hash
-from similis.run.spec import RunSpec
+from similis.run.spec import ObjectiveSpec, RunSpec
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
+from similis.training.closed_form import FITS
 from similis.values import UserError
 
 FIELDS = ("lr", "loss_multiplier", "preset", "miner", "fixed")  # of a contestant, beside the options of its loss
@@ -35,11 +36,9 @@ def comparison_plan(
     values = spec.model_dump(mode="json", exclude={"objective", "seed"})
     values["data"].pop("fold")
     named = values["training"].pop("sampler")
-    epochs, trials = max(1, spec.training.epochs // 2), search["trials"]
     contestants = [read_contestant(each, fixed=fixed) for each in words]
     if contestants[0]["name"] == contestants[1]["name"]:
         raise UserError(f"--loss and --against are both {words[0]}; give one of them another option or formula")
-    tpe = {"startup": 3} if trials > 4 else {"strategy": "random"}
     return parse_plan(
         {
             "name": "-".join(str(each["name"]) for each in contestants),
@@ -48,7 +47,7 @@ def comparison_plan(
             "against": contestants[1]["name"],
             "sampler": named or sampler,
             "margin": margin,
-            "search": {"epochs": epochs, **tpe, **search},
+            "search": dict(search),
         }
     )
 
@@ -62,6 +61,8 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
         >>> read_contestant("triplet:margin=0.2", fixed=True)
         {'loss': 'triplet', 'fixed': True, 'name': 'triplet.margin0.2', 'options': {'margin': 0.2}}
     """
+    if word in FITS:  # a head in closed form
+        return {"loss": ObjectiveSpec().loss, "fixed": True, "name": word, "head": word}
     place, mark, rest = word.partition(MARK)
     name, _, options = (rest if mark else word).partition(":")
     loss = f"{place}{MARK}{name}" if mark else name

@@ -56,7 +56,7 @@ def describe_power(plan: Plan) -> list[tuple[str, ...]]:
     pairs = losses - 1 if plan.against else losses * (losses - 1) // 2
     rows = []
     for deviation in (0.5, 1.0, 2.0, 4.0):
-        needed = [planned_repetitions(points, deviation, losses=losses, pairs=max(pairs, 1)) for points in (1, 2, 5)]
+        needed = [planned_repetitions(points, deviation, pairs=max(pairs, 1)) for points in (1, 2, 5)]
         cells = (f"more than {MOST_REPETITIONS}" if each is None else str(each) for each in needed)
         rows.append((f"{deviation:g} points", *cells))
     return rows

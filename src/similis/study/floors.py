@@ -12,7 +12,7 @@ from similis.run.machine import Machine
 from similis.run.network import build_model, pixels_of
 from similis.run.parts import Source, images_for, open_source
 from similis.run.spec import RunSpec, parse_spec
-from similis.run.untouched import embed_test, evaluate_embedded, untouched_networks
+from similis.run.untouched import embed_rows, evaluate_embedded, untouched_networks
 from similis.study.plan.jobs import base_values, draw_seed
 from similis.study.plan.schema import Plan
 from similis.study.records import Record, per_class
@@ -58,7 +58,8 @@ def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
     plan, machine = folder.begin(), folder.machine
     arena = plan.arena(job.arena)
     values = base_values(plan, plan.arena_terms(arena), plan.members(arena)[0], {})
-    spec = parse_spec(values | {"seed": draw_seed(plan, "untrained", job.repetition)})
+    values["model"]["head"] = plan.arena_terms(arena).model.head  # not the first contestant's
+    spec = parse_spec(values | {"seed": draw_seed(plan, job.repetition)})
     source = open_source(spec, machine)
     folder.ledger.note(job.name, why="a floor: nothing is trained", contestant=job.floor)
     found, pixels = embed_floor(job, spec, machine, source)
@@ -66,6 +67,7 @@ def measure_floor(folder: TournamentFolder, job: FloorJob) -> Record:
     scores = {"recall@1": result.per_query["recall@1"], "labels": found.labels[result.queries]}
     record = {
         "arena": job.arena, "floor": job.floor, "contestant": job.floor, "repetition": job.repetition, "pixels": pixels,
+        "dim": found.vectors.shape[1],
         "test": {"recall@1": result.means["recall@1"]}, "per_class": per_class(scores),
     }  # fmt: skip
     return folder.records.write(job.name, record)
@@ -76,7 +78,7 @@ def embed_floor(job: FloorJob, spec: RunSpec, machine: Machine, source: Source) 
     if job.floor.startswith("untouched"):
         own, *as_run = untouched_networks(spec, machine)
         untouched = own if "own" in job.floor or not as_run else as_run[0]
-        return embed_test(untouched, spec, machine, source), pixels_of(untouched)
+        return embed_rows(untouched, spec, machine, source, source.split.test), pixels_of(untouched)
     model = build_model(spec, machine).eval()
     loader = images_for(model, source.manifest, machine, policies=("eval",))
     network: nn.Module = model if job.floor == "untrained network" else RawPixels()

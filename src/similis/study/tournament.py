@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 from similis.engine.executor import Executor
 from similis.registry import losses
 from similis.run.address import NUMERICS, source_fingerprints
+from similis.run.cost import format_duration
 from similis.run.run import run
 from similis.study.floors import floor_jobs, measure_floor
 from similis.study.looks import Looks
@@ -25,6 +27,8 @@ from similis.study.plan.schema import Plan
 from similis.study.records import Meter, Record, check_sources, result_record
 from similis.study.report.judged_table import JudgedTable, fair_tables, judge_folder
 from similis.study.search.contestant_search import search_contestant
+from similis.study.statistics.fair_table import RULE
+from similis.study.statistics.variance_components import LEAST_REPETITIONS
 from similis.study.tournament_folder import TournamentFolder
 from similis.training.file_lock import hold_lock
 from similis.training.files import replace_file
@@ -43,6 +47,7 @@ def run_tournament(
     device: str = "auto",
     runs: Path | None = None,
     executor: Executor | None = None,
+    grows: bool = False,
 ) -> TournamentFolder:
     """Run everything that a plan asks for and that is not done yet.
 
@@ -58,6 +63,7 @@ def run_tournament(
         device: that computes each run; of one kind for all.
         runs: folder of the runs, which several tournaments may share; None for one of its own.
         executor: where to run, instead of workers.
+        grows: whether the plan may have more repetitions than before; a table of it has no verdict of its own.
     """
     executor, path = executor or Executor(workers), Path(path)
     if not isinstance(plan, Plan):
@@ -71,7 +77,7 @@ def run_tournament(
     with hold_lock(path / "driver.lock", busy=busy):
         if not (path / "plan.yaml").exists():
             check_runs(plan, folder.machine)
-        write_plan(plan, folder)
+        write_plan(plan, folder, grows=grows)
         warn_of_other_numerics(folder)
         titles = [each.title for each in jobs.participants(plan) if only in (None, each.title)]
         executor.map(partial(run_search, folder), waiting_searches(plan, folder, titles))
@@ -114,21 +120,21 @@ def warn_of_other_numerics(folder: TournamentFolder) -> None:
         )  # fmt: skip
 
 
-def write_plan(plan: Plan, folder: TournamentFolder) -> None:
-    """Write the plan; an earlier one may only gain contestants, repetitions or arenas."""
+def write_plan(plan: Plan, folder: TournamentFolder, *, grows: bool = False) -> None:
+    """Write the plan; an earlier one may only gain contestants or arenas, and repetitions where ``grows``."""
     file = folder.path / "plan.yaml"
     if file.exists():
         grown = folder.plan().model_dump(mode="json")
         new = plan.model_dump(mode="json")
         for key, value in grown.items():
             lost = [each for each in value if each not in new[key]] if isinstance(value, list) else value != new[key]
-            if lost and not (key == "repetitions" and new[key] > value):
+            if lost and not (grows and key == "repetitions" and new[key] > value):
                 before, after = (dict(flatten_spec({key: each[key]})) for each in (grown, new))
                 differ = [name for name in {**before, **after} if before.get(name, ...) != after.get(name, ...)]
                 raise UserError(
                     f"{[*differ, key][0]} of the plan in {folder.path} differs from the one given; "
-                    "a plan that was begun may gain contestants, repetitions and arenas and keeps everything else: "
-                    "choose another folder"
+                    "a plan that was begun may gain contestants and arenas and keeps everything else, its repetitions "
+                    "too, because a tournament is judged once: choose another folder"
                 )
     replace_file(file, lambda beside: beside.write_text(plan_text(plan), encoding="utf-8"))
 
@@ -161,6 +167,7 @@ def run_final(folder: TournamentFolder, job: jobs.FinalJob) -> Record:
         around = {"search": plan.search.model_dump(mode="json", exclude={"storage"}), "threads": plan.threads}
         record = {
             **asdict(job),
+            "rule": RULE,
             "loss": losses.get(spec.objective.loss).name,
             "sources": sources,
             "settings": chosen["settings"],
@@ -197,8 +204,9 @@ def run_until_decided(
     done = max(len(looks.seconds), folder.plan().repetitions if (path / "plan.yaml").exists() else 1)
     while True:
         before = time.monotonic()
-        run_tournament(plan.model_copy(update={"repetitions": done}), path, **how)
+        run_tournament(plan.model_copy(update={"repetitions": done}), path, grows=True, **how)
         looks.note(done, time.monotonic() - before)
+        check_reachable(looks, hours)
         late = hours is not None and time.monotonic() - begun + looks.pace > 3600 * hours
         if looks.most is None and (late or done > 1):
             looks.settle(hours)
@@ -211,6 +219,17 @@ def run_until_decided(
             if judged.decided or over:
                 return judged
         done += 1
+
+
+def check_reachable(looks: Looks, hours: float | None) -> None:
+    """Raise after the first repetition if the time given does not suffice for the fewest that have a verdict."""
+    needed = LEAST_REPETITIONS * looks.pace
+    if len(looks.seconds) == 1 and hours is not None and needed > 3600 * hours:
+        raise UserError(
+            f"one repetition took {format_duration(looks.pace)}, so {LEAST_REPETITIONS}, the fewest with a verdict, "
+            f"take {format_duration(needed)}, and the budget is {format_duration(3600 * hours)}; give --hours "
+            f"{math.ceil(needed / 360) / 10:g}, or make a repetition cheaper with --fixed, --trials or --epochs"
+        )
 
 
 def add_contestants(path: Path, added: Sequence[str]) -> Plan:

@@ -24,6 +24,8 @@ FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "nume
         ({"loss": "triplet", "memory": 512, "memory_start": 9}, "triplet+memory512"),
         ({"loss": "normface", "nested_sizes": [2, 4]}, "normface+nested2.4"),
         ({"loss": "supcon", "language": "words.safetensors", "name": "mine"}, "mine+language"),
+        ({"loss": "normface", "head": "whitening+trained"}, "normface+from_whitening"),
+        ("lda", "lda"),
         (
             {"loss": "proxy_repulsion", "options": {"form": "hybrid"}, "offline_mining": {}, "memory": 8},
             "proxy_repulsion+mined_hard+memory8",
@@ -35,6 +37,7 @@ def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
     assert [each.title for each in made.contestants] == ["triplet", title]
     (tmp_path / "plan.yaml").write_text(plan_text(made))
     assert read_plan(tmp_path / "plan.yaml") == made
+    given = {"head": given} if isinstance(given, str) else given
     job = next(job for job in final_jobs(made) if job.contestant == title)
     plain = next(job for job in final_jobs(made) if job.contestant == "triplet")
     for spec in (final_spec(made, job, {}), trial_spec(made, made.contestant(title), {}, 0)):
@@ -43,6 +46,7 @@ def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
         assert spec.training.mining.kind == (asked if isinstance(asked, str) else "hard")
         o = spec.objective
         assert (o.memory, o.memory_start) == (given.get("memory", 0), given.get("memory_start", 0))
+        assert spec.model.head == given.get("head", "trained")
         assert (list(o.nested_sizes), o.language) == (given.get("nested_sizes", []), given.get("language"))
     # Compared under the terms of the others, and its differences are known by name.
     held = [held_terms(compared_values(made, each, final_spec(made, each, {})), FACTS) for each in (job, plain)]
@@ -52,6 +56,7 @@ def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
         "offline_mining": "training.sampler",
         "memory": "objective.memory",
         "nested_sizes": "objective.nested_sizes",
+        "head": "model.head",
     }
     assert {field for key, field in words.items() if given.get(key) is not None} <= told.keys()
 
@@ -74,6 +79,7 @@ def test_what_is_not_declared_is_not_put_back(sampler, shown):
         ({"training": {"mining": {}}}, "sets training.mining, which is held equal"),
         ({"offline_mining": "hardest"}, "'hard', 'semi_hard' or 'neighbours'"),
         ({"memory": -1}, "greater than or equal to 0"),
+        ({"head": "pca", "fixed": True}, "fitted without a loss; write the bare word pca"),
     ],
 )
 def test_other_ways_are_refused(extra, message):

@@ -57,7 +57,6 @@ def test_unfairness_in_a_contestant_is_refused_by_name(kind):
             {"sampler": "own", "arenas": [{"name": "x", "training": {"sampler": "random"}}]},
             "the plan's sampler is own: drop one",
         ),
-        ({"search": {"trials": 3, "startup": 3}}, "3 trials leave none after them"),
         ({"arenas": [{"name": "x", "data": {"folds": 3}}]}, "an arena cannot change data.folds"),
         ({"arenas": [{"name": "x", "contestants": ["tripet"]}]}, "unknown contestant"),
         ({"arenas": [{"name": "x", "lengths": ["convergense"]}]}, "unknown length"),
@@ -119,9 +118,9 @@ def test_cross_validation_runs_every_fold():
 
 def test_cost_is_known_beforehand():
     cost = plan_cost(plan())
-    assert (cost.trials, cost.finals, cost.openings) == (12, 4, 4)
-    shared = plan_cost(plan(search={"trials": 3, "epochs": 2, "startup": 1, "shared": True}))
-    assert (shared.trials, shared.finals) == (6, 4)
+    assert (cost.trials, cost.finals, cost.openings) == (2 * (5 + 3), 4, 4)
+    shared = plan_cost(plan(search={"trials": 1, "epochs": 2, "startup": 1, "shared": True}))
+    assert (shared.trials, shared.finals) == (5 + 3, 4)
     fixed = plan_cost(plan(contestants=["triplet", {"loss": "margin", "fixed": True}]))
     assert (fixed.trials, fixed.finals) == (6, 4)
     assert cost.seconds > 0
@@ -134,17 +133,17 @@ def test_the_refit_and_the_mining_are_in_the_cost(monkeypatch):
     made = values(contestants=["contrastive"], repetitions=1, search={"trials": 1, "epochs": 2})
     made["terms"]["training"]["refit"] = False
     alone = plan_cost(parse_plan(made)).seconds
-    assert alone == 2 * (2 * (36 + 1200)) + 100 * 48
+    assert alone == (3 + 1) * (2 * (36 + 1200)) + 100 * 48
     made["terms"]["training"]["refit"] = True
     assert plan_cost(parse_plan(made)).seconds == alone + 2 * 48
     made["contestants"] = [{"loss": "contrastive", "offline_mining": "hard"}]
-    assert plan_cost(parse_plan(made)).seconds == alone + 2 * 48 + 100 * 2 * (36 + 36 + 48)
+    assert plan_cost(parse_plan(made)).seconds == alone + 2 * 48 + 100 * 2 * (4 * 36 + 48)
 
 
 def test_selection_on_test_counts_as_openings():
     made = values()
     made["terms"]["data"]["protocol"] = "default"
-    assert plan_cost(parse_plan(made)).openings == 12 + 4
+    assert plan_cost(parse_plan(made)).openings == 16 + 4
 
 
 def test_an_arena_changes_data_and_training_for_all_of_its_contestants():
@@ -167,22 +166,37 @@ def test_a_search_of_rates_begins_where_the_contestant_says():
         search_space(Contestant(loss="proxy_nca_pp", loss_multiplier=1e5), SearchPlan())
 
 
-def test_a_repetition_redraws_all_that_chance_decides_and_contestants_share_no_draw():
-    made = plan(contestants=["proxy_anchor", {"loss": "proxy_anchor", "name": "again"}], repetitions=3)
-    specs = [final_spec(made, job, {}) for job in final_jobs(made)]
-    for draw in ("seed", "data.validation_seed"):
-        section, _, key = draw.rpartition(".")
-        values = [getattr(getattr(spec, section) if section else spec, key) for spec in specs]
-        assert len(set(values)) == 6, draw
-    first = trial_spec(made, made.contestants[0], {}, 0, repetition=1)
-    assert (first.seed, first.data.validation_seed) == (specs[2].seed, specs[2].data.validation_seed)
+def draws(made):
+    """Seed and validation seed of the final runs, by contestant."""
+    found = {}
+    for job in final_jobs(made):
+        spec = final_spec(made, job, {})
+        found.setdefault(job.contestant, []).append((spec.seed, spec.data.validation_seed))
+    return found
+
+
+def test_a_repetition_redraws_all_that_chance_decides_and_its_contestants_share_it():
+    made = plan(contestants=["proxy_anchor", "whitening", "contrastive"], repetitions=3)
+    one, *others = draws(made).values()
+    assert others == [one, one]
+    assert [len(set(each)) for each in zip(*one, strict=True)] == [3, 3]
+    first = trial_spec(made, made.contestants[2], {}, 0, repetition=1)
+    assert (first.seed, first.data.validation_seed) == one[1]
+    for other in (plan(name="another", repetitions=3), plan(search={"seed": 1}, repetitions=3)):
+        assert set(draws(other)["contrastive"]).isdisjoint(one)
+
+
+def test_a_trial_is_as_long_as_a_final_run_unless_the_plan_says_otherwise():
+    for given, epochs in ((None, 2), (5, 5)):
+        made = plan(search={"epochs": given})
+        assert trial_spec(made, made.contestants[0], {}, 0).training.epochs == epochs
 
 
 def test_one_search_for_all_keeps_the_validation_classes():
-    made = plan(repetitions=3, search={"trials": 3, "startup": 1, "shared": True})
+    made = plan(repetitions=3, search={"shared": True})
     specs = [final_spec(made, job, {}) for job in final_jobs(made)]
     assert {spec.data.validation_seed for spec in specs} == {None}
-    assert len({spec.seed for spec in specs}) == 6
+    assert len({spec.seed for spec in specs}) == 3
 
 
 def test_more_runs_of_a_repetition_differ_in_their_seed_alone():
@@ -214,9 +228,10 @@ def test_a_plan_names_its_batches():
     ],
 )  # fmt: skip
 def test_samplers_are_explicit(sampler, wanted):
-    made = plan(sampler=sampler, contestants=["softmax", "contrastive"])
+    made = plan(sampler=sampler, contestants=["softmax", "contrastive", "pca"])
     specs = {job.contestant: final_spec(made, job, {}) for job in final_jobs(made)}
-    assert {name: spec.training.sampler for name, spec in specs.items()} == wanted
+    assert specs["pca"].model.head == "pca", "once, because it has no batches"
+    assert {name: spec.training.sampler for name, spec in specs.items() if name != "pca"} == wanted
     assert parse_plan(yaml.safe_load(plan_text(made))) == made, "crossed once only"
     held = {compared_values(made, job, specs[job.contestant])["training"]["sampler"] for job in final_jobs(made)}
     assert held == {sampler}

@@ -8,7 +8,7 @@ from similis.objective.loss import loss
 from similis.registry import Range, losses
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.schema import SearchPlan
-from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, search_space
+from similis.study.plan.search_space import NETWORK_RATE, RATE, RATE_SPREAD, search_budget, search_space
 from similis.study.search.trials import SeededByTrial
 
 
@@ -49,6 +49,16 @@ def test_ranges_hold_the_papers_values(entry):
 def test_options_of_the_plan_are_not_searched():
     assert list(search_space(Contestant(loss="triplet", options={"margin": 0.2}), SearchPlan())) == [NETWORK_RATE]
     assert list(search_space(Contestant(loss="triplet", fixed=True), SearchPlan())) == []
+
+
+def test_the_budget_is_in_proportion_to_the_settings_that_are_searched():
+    four, two = Contestant(loss="proxy_anchor"), Contestant(loss="triplet")
+    one, fixed = Contestant(loss="triplet", options={"margin": 0.2}), Contestant(loss="triplet", fixed=True)
+    for trials in (1, 3):
+        budgets = [search_budget(each, SearchPlan(trials=trials)) for each in (four, two, one, fixed)]
+        assert budgets == [1 + 4 * trials, 1 + 2 * trials, 1 + trials, 0]
+    assert search_budget(four, SearchPlan(trials=0)) == 0
+    assert search_budget(one, SearchPlan(rate_factor=1)) == 1, "the preset alone"
 
 
 def test_draws_depend_on_search_seed_number_and_name_only():

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from similis.study.report.judged_table import JudgedTable, judge_table
 from similis.study.report.record import report_record
 from similis.study.report.search_tables import group_searches, search_table, settings_table
-from similis.study.report.summary import describe_batches, describe_table, missing_tuning
+from similis.study.report.summary import describe_table, missing_tuning
 from similis.study.report.tables import held_by_table, held_table, rank_sum_table, result_table
-from similis.study.report.verdict_tables import (
-    failed_table,
-    variance_table,
-    verdict_column,
-    verdict_matrix,
-)
+from similis.study.report.verdict_tables import below_table, verdict_column, verdict_matrix
 from similis.study.statistics.fair_table import FairTable, fair_table
 from similis.values import UserError
 from tests.study.small import plan, record
@@ -29,21 +23,21 @@ SETTINGS = {"lr": 0.25, "temperature": 0.1}
 def made(hits: dict[str, list[int]] | None = None, **changes: Any) -> FairTable:
     """Contestant a finds every query of 20 classes, b and c find half; three repetitions."""
     hits = hits or {"a": [6] * 20, "b": [3] * 20, "c": [3] * 20}
-    more = {
-        "test": {"recall@1": 0.5, "map@r": 0.25}, "settings": SETTINGS,
-        "spec": {"training": {"sampler": "balanced"}, "objective": {"preset": "paper", "options": {"margin": 0.5}}},
-    }  # fmt: skip
+    more = {"test": {"recall@1": 0.5, "map@r": 0.25}, "settings": SETTINGS}
     return fair_table([record(n, each, hits=own) | more | changes for n, own in hits.items() for each in range(3)])
 
 
-def floor(name: str, hits: int, repetition: int = 0, arena: str = "main") -> dict[str, Any]:
+def floor(name: str, hits: int, repetition: int = 0, **changes: Any) -> dict[str, Any]:
     counts = {"labels": list(range(20)), "queries": [6] * 20, "hits": [hits] * 20}
-    return {"name": f"floor-{name}", "arena": arena, "floor": name, "repetition": repetition, "per_class": counts}
+    own = {"name": f"floor-{name}", "arena": "main", "floor": name, "repetition": repetition, "dim": 8}
+    return own | {"per_class": counts} | changes
 
 
 def judge(*floors: dict[str, Any], table: FairTable | None = None, **changes: Any) -> JudgedTable:
-    names = [{"loss": "triplet", "name": name} for name in "abc"]
-    return judge_table(plan(contestants=names, **changes), table or made(), floors)
+    table = table or made()
+    names = [{"loss": "triplet", "name": name} for name in table.names]
+    own = {"contestants": names, "repetitions": 3, "arenas": [{"name": table.arena}]}
+    return judge_table(plan(**own | changes), table, floors)
 
 
 def test_the_matrix_reads_row_against_column():
@@ -76,23 +70,8 @@ def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():
 
 
 def test_the_summary_of_two_is_the_verdict_itself():
-    judged = judge(table=made().keep(["a", "b"]), against="b")
+    judged = judge(table=made({"a": [6] * 20, "b": [3] * 20}), against="b")
     assert describe_table(judged)[1:] == [v.sentence for v in reversed(judged.asked)]
-
-
-def test_a_crossed_plan_pools_its_batches_over_losses_and_names_the_other_unit():
-    chance = np.random.default_rng(0)
-    hits = {f"{name}+{way}": [(3 if way == "random" else 5) + name.count("b")] * 20
-            for name in ("a", "b", "c", "d") for way in ("balanced", "random")}  # fmt: skip
-    rows = [
-        record(name, number, hits=[min(6, max(0, each - int(chance.integers(0, 2)))) for each in own])
-        for name, own in hits.items()
-        for number in range(3)
-    ]
-    said = describe_batches(fair_table(rows), 1.0)
-    assert said.startswith("Balanced against random batches: over 4 losses better")
-    assert "over 3 repetitions" in said
-    assert describe_batches(made(), 1.0) == ""
 
 
 def test_the_summary_counts_all_pairs():
@@ -102,32 +81,21 @@ def test_the_summary_counts_all_pairs():
     )
 
 
-def test_a_contestant_below_a_floor_leaves_ranks_and_matrix():
-    floors = [floor("raw pixels", 4), *(floor("untrained network", 1, each) for each in range(3))]
-    judged = judge(*floors)
-    assert judged.ranking == ["a"]
-    assert failed_table(judged).rows == [
-        [
-            name,
-            "50.00",
-            "raw pixels",
-            "-16.67",
-            "-16.67",
-            "preset paper, `margin` = `0.5`, `lr` = `0.25`, `temperature` = `0.1`",
-        ]
+def test_a_contestant_below_a_baseline_of_its_size_has_a_star_and_is_judged_like_the_others():
+    larger = [floor("raw pixels", 6, dim=432), floor("of an old record", 6, dim=None), floor("other", 6, arena="other")]
+    judged = judge(*larger, *(floor("untrained network", 4, each) for each in range(3)))
+    assert below_table(judged).rows == [
+        [name, "50.00", "untrained network", "-16.67", "-16.67",
+         "preset paper, `margin` = `0.5`, `lr` = `0.25`, `temperature` = `0.1`"]
         for name in "bc"
-    ]
-    assert describe_table(judged)[-1] == "Did not train: b, c."
+    ]  # fmt: skip
+    assert describe_table(judged)[-1] == "Not above a baseline of the same size: b, c."
+    assert (judged.ranking, judged.asked) == (["a", "b", "c"], judge().asked)
     columns, rows = result_table(judged, *verdict_column(judged))
-    assert [row[0] for row in rows] == ["a", "baseline: raw pixels", "baseline: untrained network"]
+    baselines = [f"baseline: {name}" for name in ("raw pixels", "of an old record", "untrained network")]
+    assert [row[0] for row in rows] == ["a", "b *", "c *", *baselines]
     recall = columns.index("R@1 %")
-    assert [row[recall] for row in rows] == ["100.00", "66.67", "16.67"]
-
-
-def test_a_floor_of_another_arena_or_with_other_images_is_no_bar():
-    judged = judge(floor("raw pixels", 6, arena="other"), floor("untouched network, own resolution", 6))
-    assert (list(judged.failed), list(judged.floors)) == ([], ["untouched network, own resolution"])
-    assert len(judged.asked) == 2 * 3
+    assert [row[recall] for row in rows] == ["100.00", "50.00", "50.00", "100.00", "100.00", "66.67"]
 
 
 def test_a_floor_of_other_test_classes_is_refused():
@@ -137,13 +105,23 @@ def test_a_floor_of_other_test_classes_is_refused():
         judge(other)
 
 
-def test_a_baseline_that_did_not_train_is_said():
-    judged = judge(floor("raw pixels", 4), against="b")
-    assert describe_table(judged)[1] == (
-        "No verdict: b does not beat raw pixels; c does not beat raw pixels. Contestants that do not beat such a "
-        "baseline did not train: train longer, in more dimensions (model.dim), validate on more classes, or take other "
-        "data."
+def test_a_table_is_judged_once_at_the_number_of_repetitions_that_its_plan_declares():
+    early = judge(repetitions=4, against="b")
+    assert (early.asked, early.decided) == ([], False)
+    assert describe_table(early)[1] == (
+        "No verdict: 3 of 4 repetitions are done, and a tournament is judged once, at the number "
+        "that its plan declares."
     )
+    assert verdict_column(early) == ("", {})
+
+
+def test_results_older_than_the_rule_and_tables_without_the_baseline_have_no_verdict():
+    older, other = made(), made({"b": [3] * 20, "c": [3] * 20})
+    del older.records["c"][2]["rule"]
+    for table, said in ((older, "are older than the rule of judgement"), (other, "the baseline a is not in this")):
+        judged = judge(table=table, against="a", contestants=[{"loss": "triplet", "name": name} for name in "abc"])
+        assert judged.asked == []
+        assert said in describe_table(judged)[1]
 
 
 def test_samplers_have_a_column_only_if_they_differ():
@@ -152,23 +130,6 @@ def test_samplers_have_a_column_only_if_they_differ():
     table.records["b"][0]["spec"] = spec
     columns, rows = result_table(judge(table=table), "", {})
     assert [row[columns.index("sampler")] for row in rows] == ["balanced", "random", "balanced"]
-
-
-def test_runs_of_a_repetition_tell_tuning_from_the_seed():
-    chance = np.random.default_rng(0)
-    rows = []
-    for each in range(4):
-        for run in range(2):
-            hits = [int(h) for h in 30 + 10 * (each % 2) + chance.integers(0, 3, size=20)]
-            rows.append(record("a", each, hits=hits) | {"run": run})
-            rows[-1]["per_class"]["queries"] = [60] * 20
-    table = fair_table([row | {"held": {"tuning.search.shared": False}} for row in rows])
-    columns, (found, median) = variance_table(table)
-    assert columns == ["contestant", "a run", "tuning", "seed", "test classes"]
-    tuning, seed = (float(found[columns.index(each)].split(" ")[0]) for each in ("tuning", "seed"))
-    assert tuning > 5 > seed
-    assert median[2] == f"{tuning:.2f} points"
-    assert variance_table(made())[0] == ["contestant", "a run", "test classes"]
 
 
 def search(name: str, repetition: int, settings: dict[str, float], **changes: Any) -> dict[str, Any]:
@@ -219,7 +180,7 @@ def test_settings_are_shared_or_listed_by_table():
 
 def test_ranks_are_summed_over_the_contestants_of_all_tables():
     assert rank_sum_table([made()]) is None
-    table = rank_sum_table([made(), made(arena="second"), made(arena="third").keep(["c", "a"])])
+    table = rank_sum_table([made(), made(arena="second"), made({"c": [3] * 20, "a": [6] * 20}, arena="third")])
     assert table is not None
     assert table.rows == [["a", "3", "1.00", "0.00"], ["c", "6", "2.00", "0.00"]]
 
@@ -229,11 +190,9 @@ def test_the_numbers_of_a_report_are_also_plain_values():
     found = json.loads(report_record([judge(floor("raw pixels", 4)), judge(table=second)]))["figures"]
     first, other = found["tables"].values()
     assert first["contestants"]["b"]["mean"] == 0.5
-    assert first["did not train"].keys() == {"b", "c"}
-    assert (first["ranking"], first["verdicts"]) == (["a"], [])
+    assert first["below a baseline"].keys() == {"b", "c"}
+    assert (first["ranking"], first["paired"], len(first["verdicts"])) == (["a", "b", "c"], True, 2 * 3)
     said = {(v["first"], v["second"], v["target"]): v for v in other["verdicts"]}
     assert said["a", "b", "unseen classes"]["verdict"] == "better"
     assert said["a", "b", "unseen classes"]["difference"] == pytest.approx(400 / 6)
-    assert other["standard deviations"]["a"]["tuning"] is None  # one run in each repetition
-    assert found["ranks"] == {}  # the first table has one contestant left
-    assert json.loads(report_record([judge(), judge(table=second)]))["figures"]["ranks"]["a"]["sum"] == 2
+    assert {name: line["sum"] for name, line in found["ranks"].items()} == {"a": 2, "b": 5.5, "c": 4.5}

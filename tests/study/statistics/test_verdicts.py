@@ -9,9 +9,9 @@ from similis.study.statistics.verdicts import pair_verdicts
 from tests.statistics.simulated import World, tournament
 
 
-def scores(gain: float, *, interaction: float = 0.0, queries: int = 59, repetition_sd: float = 0.55) -> Scores:
+def scores(gain: float, *, interaction: float = 0.0, queries: int = 59, spread: float = 0.55) -> Scores:
     chance = np.random.default_rng(4)
-    world = World(losses=3, interaction_sd=interaction, queries=queries, repetition_sd=repetition_sd)
+    world = World(losses=3, interaction_sd=interaction, queries=queries, least=spread, most=spread)
     return tournament(world, 5, chance, fixed_classes=True, gains=[0.0, gain, 0.0])
 
 
@@ -64,7 +64,7 @@ def test_the_margin_decides_what_is_equivalent(margin, verdict):
 
 
 def test_a_small_significant_difference_is_said_to_be_within_the_margin():
-    said = pair_verdicts(scores(3.0, queries=2000, repetition_sd=0.05), against="loss0", margin=6.0)
+    said = pair_verdicts(scores(3.0, queries=2000, spread=0.05), against="loss0", margin=6.0)
     here = next(v for v in said if v.first == "loss1")
     assert here.verdict == "better"
     assert here.sentence.endswith(" The difference is within the margin of ±6.00 points.")

@@ -10,6 +10,7 @@ from similis.objective.loss_options import check_settings
 from similis.registry import losses
 from similis.run.spec import ObjectiveSpec
 from similis.run.training_spec import MiningSpec, Part
+from similis.training.closed_form import FITS
 
 
 class Contestant(Part):
@@ -30,13 +31,19 @@ class Contestant(Part):
     memory: int = Field(0, ge=0, description="rows of cross-batch memory")
     memory_start: int = Field(0, ge=0, description="batches before the memory is used")
     nested_sizes: tuple[int, ...] = Field((), description="leading sizes that are trained too")
+    head: Literal["whitening", "pca", "lda", "whitening+trained"] | None = Field(
+        None,
+        description="a head in closed form instead of the loss, or a trained one that starts there; null: the terms'",
+    )
     language: str | None = Field(None, description="file of a class-similarity matrix")
     language_weight: float = Field(ObjectiveSpec().language_weight, description="weight of language guidance")
 
     @model_validator(mode="before")
     @classmethod
     def from_word(cls, value: Any) -> Any:
-        """A bare word is the name of a loss."""
+        """A bare word is the name of a loss, or of a closed form, which has no loss."""
+        if isinstance(value, str) and value in FITS:
+            return {"loss": ObjectiveSpec().loss, "name": value, "head": value, "fixed": True}
         return {"loss": value} if isinstance(value, str) else value
 
     @field_validator("offline_mining", mode="before")
@@ -51,6 +58,8 @@ class Contestant(Part):
         check_settings(self.loss, self.options, preset=self.preset, miner=self.miner)
         if not all(c.isalnum() or c in "_+." for c in self.title):
             raise ValueError(f"the name {self.title!r} may hold letters, digits and _ + . only")
+        if self.head in FITS and (self.name, self.fixed) != (self.head, True):
+            raise ValueError(f"the head {self.head} is fitted without a loss; write the bare word {self.head}")
         if self.lr is not None and not self.fixed:
             raise ValueError(
                 f"{self.title} sets lr, which is searched in one range for all; set fixed: true to keep it"
@@ -66,6 +75,7 @@ class Contestant(Part):
             f"memory{self.memory}" if self.memory else "",
             f"nested{'.'.join(map(str, self.nested_sizes))}" if self.nested_sizes else "",
             "language" if self.language else "",
+            "from_whitening" if self.head == "whitening+trained" else "",
         ]
         return "+".join([self.name or losses.get(self.loss).name, *filter(None, words)])
 
@@ -75,6 +85,8 @@ class Contestant(Part):
         found: dict[str, Any] = {"training.sampler": self.sampler} if self.sampler else {}
         if self.offline_mining:
             found |= {"training.sampler": "mined", "training.mining": self.offline_mining.model_dump(mode="json")}
+        if self.head:
+            found["model.head"] = self.head
         if self.memory:
             found |= {"objective.memory": self.memory, "objective.memory_start": self.memory_start}
         if self.nested_sizes:

@@ -14,6 +14,7 @@ from similis.run.parts import divide_data, open_manifest
 from similis.run.prepared import Prepared, prepare
 from similis.study.plan.jobs import final_jobs, final_spec, participants, trial_spec
 from similis.study.plan.schema import Plan
+from similis.study.plan.search_space import search_budget
 
 
 class PlanCost(NamedTuple):
@@ -43,18 +44,18 @@ def plan_cost(plan: Plan, *, data_root: str | None = None) -> PlanCost:
         ...               "model": {"backbone": "small_conv", "weights": None, "dim": 8},
         ...               "training": {"epochs": 2, "batch_size": 10}},
         ...     "search": {"trials": 3, "epochs": 1, "startup": 1}}))[:3]
-        (12, 4, 4)
+        (40, 4, 4)
     """
     machine = Machine(data_root=data_root)
     opened = check_runs(plan, machine)
-    searched = [trial_spec(plan, each, {}, 0) for each in participants(plan) if not each.fixed]
-    repeated = (1 if plan.search.shared else plan.repetitions) * plan.search.trials * len(plan.folds)
+    repeated = (1 if plan.search.shared else plan.repetitions) * len(plan.folds)
+    searched = [(trial_spec(plan, each, {}, 0), search_budget(each, plan.search)) for each in participants(plan)]
     finals = [(final_spec(plan, job, {}), job.arena) for job in final_jobs(plan)]
     first, home = trial_spec(plan, participants(plan)[0], {}, 0), opened[plan.arenas[0].name]
     each = measure_one_thread(prepare(first, machine, home))
-    seconds = repeated * sum(estimate_seconds(s, divide_data(home, s).split, each) for s in searched)
+    seconds = repeated * sum(n * estimate_seconds(s, divide_data(home, s).split, each) for s, n in searched)
     seconds += sum(estimate_seconds(s, divide_data(opened[arena], s).split, each) for s, arena in finals)
-    trials = repeated * len(searched)
+    trials = repeated * sum(number for _, number in searched)
     openings = len(finals) + (trials if plan.terms.data.protocol == "default" else 0)
     return PlanCost(trials, len(finals), openings, seconds)
 
@@ -65,7 +66,7 @@ def check_runs(plan: Plan, machine: Machine) -> dict[str, Manifest]:
     specs = [(plan.arenas[0].name, spec) for spec in searched]
     specs += [(job.arena, final_spec(plan, job, {})) for job in final_jobs(plan) if not (job.repetition or job.run)]
     opened: dict[str, Manifest] = {}
-    for arena, spec in specs:  # of one arena contestants have the same data, each with its own validation classes
+    for arena, spec in specs:  # contestants of one arena have the same data
         if arena not in opened:
             opened[arena] = open_manifest(spec, machine)
         check_run(spec, divide_data(opened[arena], spec))

@@ -17,7 +17,7 @@ ALLOWED = frozenset(
         "objective.miner",
         "training.loss_multiplier",  # searched under the same budget
         "data.fold",  # every contestant goes through all folds
-        "data.validation_seed",  # drawn for each contestant and repetition
+        "data.validation_seed",  # drawn for each repetition
         "seed",  # likewise
     }
 )

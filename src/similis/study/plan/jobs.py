@@ -54,16 +54,16 @@ def search_name(plan: Plan, title: str, repetition: int) -> str:
 
 
 def draw_seed(plan: Plan, *words: object) -> int:
-    """A seed that no other contestant, repetition or run shares.
+    """A seed that no other repetition, run or plan shares; the contestants of a repetition share it.
 
     Example:
         >>> from similis.study.plan.plan_file import parse_plan
         >>> plan = parse_plan({"name": "x", "sampler": "own", "terms": {"data": {"source": "synthetic"}},
         ...                    "contestants": ["triplet"]})
-        >>> draw_seed(plan, "triplet", 0) == draw_seed(plan, "triplet", 0) != draw_seed(plan, "triplet", 1)
+        >>> draw_seed(plan, 0) == draw_seed(plan, 0) != draw_seed(plan, 1)
         True
     """
-    text = " ".join(map(str, (plan.search.seed, *words)))
+    text = " ".join(map(str, (plan.name, plan.search.seed, *words)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
@@ -76,10 +76,10 @@ def participants(plan: Plan) -> list[Contestant]:
 def trial_spec(plan: Plan, contestant: Contestant, settings: Settings, fold: int, repetition: int = 0) -> RunSpec:
     """The specification of one trial: the first arena, short, without refit, the test split locked."""
     values = base_values(plan, plan.arena_terms(plan.arenas[0]), contestant, settings)
-    values["training"] |= {"epochs": plan.search.epochs, "refit": False, "patience": None}
+    values["training"] |= {"epochs": plan.trial_epochs, "refit": False, "patience": None}
     values["evaluation"] |= {"test": False, "untouched": False}
-    values["data"] |= {"fold": fold, "validation_seed": validation_seed(plan, contestant.title, repetition)}
-    return parse_spec(values | {"seed": draw_seed(plan, contestant.title, repetition)})
+    values["data"] |= {"fold": fold, "validation_seed": validation_seed(plan, repetition)}
+    return parse_spec(values | {"seed": draw_seed(plan, repetition)})
 
 
 def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
@@ -90,16 +90,16 @@ def final_spec(plan: Plan, job: FinalJob, settings: Settings) -> RunSpec:
         values["training"]["epochs"] = length.epochs
     values["training"]["patience"] = length.patience
     values["evaluation"] |= {"test": True, "untouched": False}
-    values["data"] |= {"fold": job.fold, "validation_seed": validation_seed(plan, job.contestant, job.repetition)}
+    values["data"] |= {"fold": job.fold, "validation_seed": validation_seed(plan, job.repetition)}
     more = (job.run,) if job.run else ()  # the first run has the seed of the trials that chose its settings
-    return parse_spec(values | {"seed": draw_seed(plan, job.contestant, job.repetition, *more)})
+    return parse_spec(values | {"seed": draw_seed(plan, job.repetition, *more)})
 
 
-def validation_seed(plan: Plan, title: str, repetition: int) -> int | None:
+def validation_seed(plan: Plan, repetition: int) -> int | None:
     """The seed of a repetition's validation classes; None where one search serves all, or nothing validates."""
     if plan.search.shared or plan.terms.data.protocol == "default":
         return None
-    return draw_seed(plan, title, repetition)
+    return draw_seed(plan, repetition)
 
 
 def base_values(plan: Plan, terms: PlanTerms, contestant: Contestant, settings: Settings) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def parse_plan(values: Mapping[str, Any]) -> Plan:
         >>> plan = parse_plan({"name": "small", "sampler": "balanced", "contestants": ["triplet"],
         ...                    "terms": {"data": {"source": "synthetic"}}})
         >>> plan.repetitions, plan.contestants[0].start
-        (5, 'paper')
+        (12, 'paper')
         >>> parse_plan({"name": "x", "sampler": "own", "terms": {"data": {"source": "synthetic"}},
         ...             "contestants": ["triplet", {"loss": "margin", "pooling": "gem"}]})
         Traceback (most recent call last):

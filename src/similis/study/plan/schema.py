@@ -10,6 +10,7 @@ from similis.registry import losses, unknown
 from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, replace_values
 from similis.run.training_spec import Part, TrainingSpec
 from similis.study.plan.contestant import Contestant
+from similis.training.closed_form import FITS
 from similis.values import UserError
 
 CROSSED = ("balanced", "random")
@@ -32,10 +33,12 @@ class PlanTerms(Part):
 
 
 class SearchPlan(Part):
-    """How each loss is tuned, with the same budget for all."""
+    """How each loss is tuned, with a budget in proportion to what is searched."""
 
-    trials: int = Field(10, ge=0, description="budget in runs of full length, the first preset included; 0: no search")
-    epochs: int = Field(5, ge=1, description="length of a trial")
+    trials: int = Field(
+        3, ge=0, description="runs of full length for each setting that is searched, beside the preset; 0: no search"
+    )
+    epochs: int | None = Field(None, ge=1, description="length of a trial; null: that of a final run")
     space: Literal["registry"] = Field("registry", description="whose ranges; every loss declares its own")
     strategy: Literal["tpe", "random"] = "tpe"
     startup: int = Field(4, ge=1, description="random trials before the sampler learns and the pruner cuts")
@@ -48,16 +51,6 @@ class SearchPlan(Part):
     )
     seed: int = 0
     storage: None = Field(None, description="always null: trials are kept in the tournament's folder")
-
-    @model_validator(mode="after")
-    def learns_something(self) -> SearchPlan:
-        """TPE that never leaves its random trials is random search under another name."""
-        if self.strategy == "tpe" and 1 < self.trials <= self.startup + 1:
-            raise ValueError(
-                f"tpe learns from {self.startup} random trials and {self.trials} trials leave none after them (the "
-                f"first is the preset); say strategy: random, or at least {self.startup + 2} trials"
-            )
-        return self
 
 
 class Arena(Part):
@@ -105,7 +98,9 @@ class Plan(Part):
         "crossed: each contestant with balanced and with random ones"
     )
     search: SearchPlan = SearchPlan.model_validate({})
-    repetitions: int = Field(5, ge=1, description="each draws search points, validation classes, weights, batches anew")
+    repetitions: int = Field(
+        12, ge=1, description="each draws search points, validation classes, weights and batches anew, the same for all"
+    )
     runs_per_repetition: int = Field(
         1, ge=1, description="final runs with other seeds and the same settings; 2 tells tuning from seeds"
     )
@@ -119,11 +114,13 @@ class Plan(Part):
     @model_validator(mode="before")
     @classmethod
     def cross(cls, values: Any) -> Any:
-        """A crossed plan has each contestant once for each kind of batches."""
+        """A crossed plan has each contestant once for each kind of batches; a closed form has none."""
         if not isinstance(values, dict) or values.get("sampler") != "crossed":
             return values
-        given = [each if isinstance(each, dict) else {"loss": each} for each in values.get("contestants") or ()]
-        whole = [each for each in given if each.get("sampler") or each.get("offline_mining")]
+        words = values.get("contestants") or ()
+        given = [{"loss": each} if isinstance(each, str) and each not in FITS else each for each in words]
+        whole = [each for each in given if not isinstance(each, dict) or each.get("head") in tuple(FITS)]
+        whole += [each for each in given if each not in whole and (each.get("sampler") or each.get("offline_mining"))]
         twice = [each | {"sampler": name} for each in given if each not in whole for name in CROSSED]
         return values | {"contestants": whole + twice}
 
@@ -169,7 +166,8 @@ class Plan(Part):
 
     def declared_values(self, contestant: Contestant) -> dict[str, Any]:
         """Dotted name -> value of what a contestant has instead of the terms, because the plan says so."""
-        own = {"training.sampler": losses.get(contestant.loss).sampler} if self.sampler == "own" else {}
+        unnamed = self.sampler in ("own", "crossed")  # crossed ones have theirs; a closed form uses none
+        own = {"training.sampler": losses.get(contestant.loss).sampler} if unnamed else {}
         return own | contestant.declared
 
     def arena(self, name: str) -> Arena:
@@ -182,6 +180,11 @@ class Plan(Part):
             if each.title == title:
                 return each
         raise UserError(unknown("contestant", title, [each.title for each in self.contestants]))
+
+    @property
+    def trial_epochs(self) -> int:
+        """Length of a trial."""
+        return self.search.epochs or self.terms.training.epochs
 
     def members(self, arena: Arena) -> list[Contestant]:
         """The contestants of one table."""

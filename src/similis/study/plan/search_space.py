@@ -36,6 +36,17 @@ def search_space(contestant: Contestant, search: SearchPlan, lr: float = Trainin
     return {name: kind for name, kind in found.items() if name not in contestant.options}
 
 
+def search_budget(contestant: Contestant, search: SearchPlan) -> int:
+    """Runs of full length that a contestant's search may take: the preset, and so many for each setting.
+
+    Example:
+        >>> search_budget(Contestant(loss="proxy_anchor"), SearchPlan(trials=3))
+        13
+    """
+    free = len(search_space(contestant, search))
+    return 1 + search.trials * free if search.trials and not contestant.fixed else 0
+
+
 def rate_range(contestant: Contestant) -> Range:
     """The rates of what a loss learns, around the registry's; the search must be able to begin inside."""
     declared, first = losses.get(contestant.loss).lr_multiplier, contestant.first_multiplier

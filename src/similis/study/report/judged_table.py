@@ -1,4 +1,4 @@
-"""Judged tables of a tournament: baselines, contestants that did not train, verdicts about the others."""
+"""Judged tables of a tournament: baselines, contestants that are not above one, verdicts."""
 
 from __future__ import annotations
 
@@ -10,43 +10,40 @@ import numpy as np
 
 from similis.study.looks import Looks
 from similis.study.plan.schema import Plan
+from similis.study.statistics.baselines import BelowBaseline, below_baseline
 from similis.study.statistics.fair_table import FairTable, check_classes, fair_table
-from similis.study.statistics.floors import NotTrained, did_not_train
-from similis.study.statistics.sensitivity import VerdictFlip, verdict_flips
 from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats
 from similis.study.statistics.verdicts import PairVerdict, pair_verdicts
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 
-OTHER_IMAGES = "own resolution"  # this baseline sees more pixels than the contestants, so it is shown only
+SAME_NETWORK = "untouched network"  # the baseline that has the contestants' size where they have no head
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedTable:
-    """Verdicts about the contestants of one table that trained.
+    """One table with its verdicts.
 
     Attributes:
         plan: the question and the margin.
         whole: all contestants.
-        trained: those that beat every baseline; they alone are ranked and judged.
         floors: baseline -> per-class recall (K, repetitions).
-        failed: contestant that did not train -> the baseline that it misses most, and by how much.
-        asked: verdicts about the pairs of the question, these test classes first.
-        flips: verdicts of the question that change when a contestant is left out.
+        below: contestant that is not above a baseline of its size -> the one that it misses most, and by how much.
+        asked: verdicts about the pairs of the question, these test classes first; none before the table is complete.
+        reason: why there are no verdicts; empty where there are.
     """
 
     plan: Plan
     whole: FairTable
-    trained: FairTable
     floors: Mapping[str, Floats]
-    failed: Mapping[str, tuple[str, NotTrained]]
+    below: Mapping[str, tuple[str, BelowBaseline]]
     asked: Sequence[PairVerdict]
-    flips: Sequence[VerdictFlip]
+    reason: str
 
     @property
     def ranking(self) -> list[str]:
-        """Contestants that trained, the highest mean first."""
-        return [self.trained.names[c] for c in self.trained.order()]
+        """Contestants, the highest mean first."""
+        return [self.whole.names[c] for c in self.whole.order()]
 
     @property
     def decided(self) -> bool:
@@ -82,40 +79,57 @@ def judge_table(
         records: of the baselines of all arenas.
         looks: interim analyses that share one error rate; without any the table is judged once.
     """
-    floors = floor_recall(table, records)
-    failed = find_failed(table, floors)
-    trained = table.keep([name for name in table.names if name not in failed])
+    here = [record for record in records if record["arena"] == table.arena]
+    floors, sizes = floor_recall(table, here), {record["floor"]: record.get("dim") for record in here}
+    size = table.terms.get("model.dim") or sizes.get(SAME_NETWORK)
+    below = find_below(table, {name: recall for name, recall in floors.items() if size and sizes[name] == size})
     asked: Sequence[PairVerdict] = []
-    if trained.scores.can_be_judged and plan.against in (None, *trained.names):
+    reason = explain_no_verdicts(plan, table, looks)
+    if not reason:
         if looks is not None and looks.looks:
-            asked = looks.verdicts(plan, trained.scores)
+            asked = looks.verdicts(plan, table.scores)
         else:
-            asked = pair_verdicts(trained.scores, against=plan.against, margin=plan.margin)
-    flips = verdict_flips(trained.scores, against=plan.against, margin=plan.margin) if asked else []
-    return JudgedTable(plan, table, trained, floors, failed, asked, flips)
+            asked = pair_verdicts(table.scores, against=plan.against, margin=plan.margin)
+    return JudgedTable(plan, table, floors, below, asked, reason)
+
+
+def explain_no_verdicts(plan: Plan, table: FairTable, looks: Looks | None = None) -> str:
+    """Why a table has no verdicts; empty if it has."""
+    contestants, classes, repetitions = table.scores.values.shape
+    wanted = looks.looks[-1] if looks is not None and looks.looks else plan.repetitions
+    missing = [each.title for each in plan.members(plan.arena(table.arena)) if each.title not in table.names]
+    waits = looks is not None and bool(looks.seconds) and not looks.looks
+    reasons = {
+        "these results are older than the rule of judgement; run the plan in a new folder": not table.follows_rule,
+        f"the baseline {plan.against} is not in this table": plan.against not in (None, *table.names),
+        f"{', '.join(missing)} has no finished run yet": bool(missing),
+        f"{repetitions} repetition(s) are done, and no interim analysis was due yet": waits,
+        f"{repetitions} of {wanted} repetitions are done, and a tournament is judged once, at the number that its plan "
+        "declares": repetitions < wanted,
+        f"{repetitions} repetition(s) are done, of {contestants} contestant(s) on {classes} test classes; the fewest "
+        f"that say anything are {LEAST_REPETITIONS}, of two on two: declare more in a new plan, or give compare more "
+        "hours": not table.scores.can_be_judged,
+    }
+    return next((f"No verdict: {words}." for words, holds in reasons.items() if holds), "")
 
 
 def floor_recall(table: FairTable, records: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
     """Baseline -> per-class recall (K, repetitions); raises unless it is of the table's test classes."""
     columns: dict[str, list[Floats]] = {}
     for record in sorted(records, key=lambda each: int(each["repetition"])):
-        if record["arena"] == table.arena:
-            check_classes([*table.records[table.names[0]][:1], record])
-            counts = record["per_class"]
-            columns.setdefault(record["floor"], []).append(np.array(counts["hits"]) / np.array(counts["queries"]))
+        check_classes([*table.records[table.names[0]][:1], record])
+        counts = record["per_class"]
+        columns.setdefault(record["floor"], []).append(np.array(counts["hits"]) / np.array(counts["queries"]))
     return {name: np.stack(found, axis=1) for name, found in columns.items()}
 
 
-def find_failed(table: FairTable, floors: Mapping[str, Floats]) -> dict[str, tuple[str, NotTrained]]:
-    """Contestants that do not beat a baseline, each with the one that it misses most."""
-    _, classes, repetitions = table.scores.values.shape
-    found: dict[str, tuple[str, NotTrained]] = {}
-    if classes < 2 or repetitions < LEAST_REPETITIONS:
+def find_below(table: FairTable, floors: Mapping[str, Floats]) -> dict[str, tuple[str, BelowBaseline]]:
+    """Contestants that are not above a baseline of their size, each with the one that it misses most."""
+    found: dict[str, tuple[str, BelowBaseline]] = {}
+    if len(table.repetitions) < LEAST_REPETITIONS:
         return found
     for floor, recall in floors.items():
-        if OTHER_IMAGES in floor:
-            continue
-        for each in did_not_train(table.scores, recall if recall.shape[1] > 1 else recall[:, 0]):
+        for each in below_baseline(table.scores, recall if recall.shape[1] > 1 else recall[:, 0]):
             if each.name not in found or each.low < found[each.name][1].low:
                 found[each.name] = floor, each
     return found

@@ -45,7 +45,7 @@ def save_picture(figure: Figure, out: Path, name: str, alt: str, caption: str = 
 
 def difference_picture(judged: JudgedTable, out: Path) -> Picture:
     """Differences of all contestants to the baseline, or else to the highest mean."""
-    table, means, against = judged.trained, 100 * judged.trained.scores.means, judged.plan.against
+    table, means, against = judged.whole, 100 * judged.whole.scores.means, judged.plan.against
     reference, role = (judged.ranking[0], "the highest mean") if against is None else (against, "the baseline")
     found: dict[str, list[tuple[float, float, float]]] = {}
     for v in judged.asked:  # the reference is ahead, or named second

@@ -11,25 +11,23 @@ from similis.study.report.judged_table import JudgedTable
 from similis.study.report.tables import table_ranks
 from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.statistics.variance_components import Scores
-from similis.study.statistics.variance_split import Deviation, pool_splits, variance_split
 
 DIGITS = 6
 OF_VERDICT = ("first", "second", "target", "verdict", "p", "difference", "low", "high", "detectable")
 
 
 def report_record(judged: Sequence[JudgedTable]) -> str:
-    """All tables of a report in JSON: recall with its intervals, baselines, verdicts, variances, sums of ranks.
+    """All tables of a report in JSON: recall with its intervals, baselines, verdicts, sums of ranks.
 
     Recall and intervals are shares, differences and standard deviations are points.
     """
     tables = {each.whole.title: table_figures(each) for each in judged}
-    figures: dict[str, Any] = {"tables": tables, "ranks": rank_figures([each.trained for each in judged])}
+    figures: dict[str, Any] = {"tables": tables, "ranks": rank_figures([each.whole for each in judged])}
     return json.dumps({"figures": round_values(figures)}, indent=1, allow_nan=False) + "\n"
 
 
 def table_figures(judged: JudgedTable) -> dict[str, Any]:
-    """One table: contestants, baselines, verdicts and variances."""
-    trained = judged.trained
+    """One table: contestants, baselines and verdicts."""
     return {
         "repetitions": len(judged.whole.repetitions),
         "test classes": len(judged.whole.labels),
@@ -38,10 +36,10 @@ def table_figures(judged: JudgedTable) -> dict[str, Any]:
             name: recall_figures(Scores((name,), recall[None], judged.whole.scores.sizes))[name]
             for name, recall in judged.floors.items()
         },
-        "did not train": {name: {"floor": floor, "low": each.low} for name, (floor, each) in judged.failed.items()},
+        "below a baseline": {name: {"floor": floor, "low": each.low} for name, (floor, each) in judged.below.items()},
+        "paired": judged.whole.scores.paired,
         "ranking": judged.ranking,
         "verdicts": [{key: getattr(verdict, key) for key in OF_VERDICT} for verdict in judged.asked],
-        "standard deviations": deviation_figures(trained) if trained.scores.can_be_judged else {},
     }
 
 
@@ -57,19 +55,6 @@ def recall_figures(scores: Scores) -> dict[str, Any]:
         }
         for c, name in enumerate(scores.names)
     }
-
-
-def deviation_figures(table: FairTable) -> dict[str, Any]:
-    """Contestant, and the median of all -> source -> standard deviation in points, its interval behind it."""
-    splits = variance_split(table.names, table.runs, table.scores.sizes)
-    sources = ("run", "tuning", "seed", "classes")
-    found = {split.name: {key: deviation_values(getattr(split, key)) for key in sources} for split in splits}
-    return {**found, "median": pool_splits(splits)}
-
-
-def deviation_values(deviation: Deviation | None) -> list[float] | None:
-    """A standard deviation and its interval; None where it cannot be told."""
-    return None if deviation is None else [deviation.value, deviation.low, deviation.high]
 
 
 def rank_figures(tables: Sequence[FairTable]) -> dict[str, Any]:

@@ -29,11 +29,11 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     """Mean recall with both intervals, verdicts and other metrics; below, the baselines.
 
     Args:
-        judged: whose contestants that trained are the rows.
+        judged: whose contestants are the rows; a star marks those that are not above a baseline of their size.
         heading: of the column of verdicts; empty for none.
         cells: contestant -> its cell in that column.
     """
-    table = judged.trained
+    table = judged.whole
     samplers = {name: runs[0]["spec"]["training"]["sampler"] for name, runs in judged.whole.records.items()}
     first = next(iter(judged.whole.records.values()))[0]
     shown = [key for key in METRICS if key in first["test"]]
@@ -45,7 +45,16 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
         others = [np.mean([run["test"][key] for run in table.records[name]]) for key in shown]
         half = [format_half_width(each[c]) for each in (near, far)]
         mean = format_percent(table.scores.means[c])
-        rows.append([name, samplers[name], cells.get(name, ""), mean, *half, *map(format_percent, [middle, *others])])
+        rows.append(
+            [
+                f"{name}{' *' * (name in judged.below)}",
+                samplers[name],
+                cells.get(name, ""),
+                mean,
+                *half,
+                *map(format_percent, [middle, *others]),
+            ]
+        )
     for name, recall in judged.floors.items():
         floor = Scores((name,), recall[None], table.scores.sizes)
         half = [format_half_width(each[0]) for each in own_intervals(floor)]

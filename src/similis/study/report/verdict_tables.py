@@ -1,4 +1,4 @@
-"""Tables of verdicts: the column, the matrix, every number, contestants that did not train, the variance split."""
+"""Tables of verdicts: the column, the matrix, every number, contestants that are not above a baseline."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 from similis.study.report.judged_table import JudgedTable
 from similis.study.report.tables import Table, format_percent, format_settings
-from similis.study.statistics.fair_table import FairTable
 from similis.study.statistics.significance import TARGETS, Verdict
-from similis.study.statistics.variance_split import pool_splits, variance_split
 from similis.study.statistics.verdicts import PairVerdict
 
 SIGNS: Mapping[Verdict, str] = {"better": "+", "worse": "−", "equivalent": "=", "undecided": "?"}
@@ -50,10 +48,10 @@ def pair_table(verdicts: Sequence[PairVerdict]) -> Table:
     return Table(columns, rows)
 
 
-def failed_table(judged: JudgedTable) -> Table:
-    """Contestants that did not train: recall, the baseline that they do not beat, and their settings."""
+def below_table(judged: JudgedTable) -> Table:
+    """Contestants that are not above a baseline: recall, the baseline, and their settings."""
     rows = []
-    for name, (floor, found) in sorted(judged.failed.items(), key=lambda each: -each[1][1].difference):
+    for name, (floor, found) in sorted(judged.below.items(), key=lambda each: -each[1][1].difference):
         settings = [describe_run(run) for run in judged.whole.records[name]]
         mean = judged.whole.scores.means[judged.whole.names.index(name)]
         rows.append([name, format_percent(mean), floor, f"{found.difference:+.2f}", f"{found.low:+.2f}",
@@ -69,16 +67,3 @@ def describe_run(run: Mapping[str, Any]) -> str:
     own = {**objective["options"], **run["settings"]}
     short = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in own.items()}
     return ", ".join(filter(None, [f"preset {objective['preset'] or 'defaults'}", format_settings(short)]))
-
-
-def variance_table(table: FairTable) -> Table:
-    """Standard deviations in points of every contestant, with 95 % intervals, and their medians."""
-    splits = variance_split(table.names, table.runs, table.scores.sizes)
-    between = "tuning" if table.tuning_inside else "repetition"
-    heads = {"run": "a run", "tuning": between, "seed": "seed", "classes": "test classes"}
-    if table.runs.shape[3] == 1:
-        heads = {key: heads[key] for key in ("run", "classes")}
-    medians = pool_splits(splits)
-    rows = [[split.name, *(str(getattr(split, key)) for key in heads)] for split in splits]
-    rows.append(["median", *(f"{medians[key]:.2f} points" for key in heads)])
-    return Table(["contestant", *heads.values()], rows)

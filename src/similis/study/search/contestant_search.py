@@ -12,8 +12,8 @@ from similis.run.address import source_fingerprints
 from similis.run.run import run
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.jobs import search_name, trial_spec
-from similis.study.plan.schema import Plan, SearchPlan
-from similis.study.plan.search_space import search_space
+from similis.study.plan.schema import Plan
+from similis.study.plan.search_space import search_budget, search_space
 from similis.study.records import Meter, Record, check_sources, result_record
 from similis.study.search.trials import is_below_median, open_study, resume_trial, tell_result
 from similis.study.tournament_folder import TournamentFolder
@@ -54,16 +54,16 @@ class TrialReporter(Meter):
 
     Args:
         trial: Optuna's; None reports nothing.
-        search: whether to prune, after how many trials, and the epochs of a fold.
-        folds: that a trial goes through.
+        plan: whether to prune, after how many trials, the epochs of a fold, and the folds that a trial goes through.
     """
 
-    def __init__(self, trial: Any, search: SearchPlan, folds: int = 1) -> None:
+    def __init__(self, trial: Any, plan: Plan) -> None:
         super().__init__()
         self.steps = 0  # of a whole run of the fold
         self.trial = trial
-        self.search = search
-        self.folds = folds
+        self.search = plan.search
+        self.epochs = plan.trial_epochs
+        self.folds = len(plan.folds)
         self.finished: list[float] = []
 
     def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
@@ -74,7 +74,7 @@ class TrialReporter(Meter):
         """Report an epoch; one that was reported before a crash stays as it is."""
         if self.trial is None:
             return
-        step = len(self.finished) * self.search.epochs + epoch
+        step = len(self.finished) * self.epochs + epoch
         mean = value if self.folds == 1 else (sum(self.finished) + best) / (len(self.finished) + 1)
         known = self.trial.study.trials[self.trial.number].intermediate_values
         if step not in known:
@@ -112,10 +112,10 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
     if known is not None:
         return check_sources(known, case.sources, folder.path)
     space = search_space(contestant, plan.search, plan.terms.training.lr)
-    budget = 0 if contestant.fixed else plan.search.trials
+    budget = search_budget(contestant, plan.search)
     trials = [measure_settings(case, {}, f"trial-{case.name}-preset")] if budget else []
     if space and budget > 1:
-        trials = run_trials(case, space, trials[0])
+        trials = run_trials(case, space, trials[0], budget)
     best = max(trials, key=lambda trial: -1.0 if trial["value"] is None else trial["value"], default=UNTRIED)
     record = {
         "contestant": case.contestant.title,
@@ -136,14 +136,14 @@ def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFold
     return folder.records.write(name, record)
 
 
-def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record) -> list[Record]:
+def run_trials(case: SearchTask, space: Mapping[str, Range], begun: Record, budget: int) -> list[Record]:
     """Ask, run, tell, while a trial of full length still fits into the budget."""
     search, records = case.plan.search, case.folder.records
     journal = case.folder.path / "studies" / f"{case.name}.journal"
-    study = open_study(f"{case.plan.name}/{case.name}", search, journal)
-    full, per_epoch = begun["samples"], [each // search.epochs for each in begun["fold_samples"]]
+    study = open_study(f"{case.plan.name}/{case.name}", search, journal, f"{case.plan.name} {case.repetition}")
+    full, per_epoch = begun["samples"], [each // case.plan.trial_epochs for each in begun["fold_samples"]]
     done = [begun]
-    while sum(trial["samples"] for trial in done) + full <= search.trials * full:
+    while sum(trial["samples"] for trial in done) + full <= budget * full:
         number = len(done) - 1
         name = f"trial-{case.name}-{number:03d}"
         record = records.read(name)
@@ -175,7 +175,7 @@ def measure_settings(
     known = folder.records.read(name)
     if known is not None:
         return check_sources(known, case.sources, folder.path)
-    meter = TrialReporter(trial, plan.search, len(plan.folds))
+    meter = TrialReporter(trial, plan)
     specs = [trial_spec(plan, case.contestant, settings, fold, case.repetition) for fold in plan.folds]
     if plan.terms.data.protocol == "default":
         folder.ledger.note(name, why="selected on test after every epoch", contestant=case.contestant.title)
@@ -212,5 +212,5 @@ def pruned_outcome(meter: TrialReporter, runs: list[Record], per_epoch: Sequence
     """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[step] for step in sorted(known)]
-    begun = len(history) - len(runs) * meter.search.epochs  # epochs of the fold in which it was stopped
+    begun = len(history) - len(runs) * meter.epochs  # epochs of the fold in which it was stopped
     return trial_outcome("pruned", None, history, [*(r["samples"] for r in runs), begun * per_epoch[len(runs)]])

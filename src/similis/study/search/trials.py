@@ -18,19 +18,19 @@ from similis.study.records import Record
 from similis.training.file_lock import KernelLock, drop_partial_line
 
 
-def open_study(name: str, search: SearchPlan, journal: Path) -> Any:
+def open_study(name: str, search: SearchPlan, journal: Path, draws: str) -> Any:
     """The Optuna study of that name, new or as it was left.
 
     Args:
         name: of the study; one for each contestant and repetition.
         search: sampler and pruner.
         journal: the file that keeps the trials.
+        draws: whose random draws these are: the plan's and the repetition's, so that contestants share them.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
         storage=open_journal(journal),
-        # whose search it is, whatever the plan is called: another plan with this contestant finds the same runs
-        sampler=SeededByTrial(name.rpartition("/")[2], search),
+        sampler=SeededByTrial(draws, search),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=search.startup, n_warmup_steps=1),
         study_name=name,
         direction="maximize",
@@ -73,7 +73,7 @@ class SeededByTrial(RandomSampler):
     """Another sampler, made afresh for every draw with a seed of its own.
 
     A process that was killed between two parameters of a trial draws the second one as if it had not been killed.
-    Two contestants, or two repetitions of one, share no draw: ``name`` tells whose search this is.
+    Two plans, or two repetitions of one, share no draw: ``name`` tells whose draws these are.
     """
 
     def __init__(self, name: str, search: SearchPlan) -> None:

@@ -13,8 +13,7 @@ from similis.study.statistics.variance_components import (
     LEAST_REPETITIONS,
     Floats,
     VarianceComponents,
-    pair_freedom,
-    raise_variances,
+    sum_freedom,
 )
 from similis.values import import_extra
 
@@ -65,13 +64,14 @@ class RequiredSample:
 
 @dataclass(frozen=True)
 class PairDesign:
-    """What an experiment with one pair depends on: variances of one repetition, and of these classes."""
+    """What an experiment with one pair depends on.
 
-    stable: tuple[float, float]
-    typical: float
+    ``variances`` are those of one repetition: of the difference where repetitions are paired, otherwise of both losses.
+    """
+
+    variances: tuple[float, ...]
     between: float
     residual: float
-    losses: int
     class_number: int
     effective_classes: float
     target: Target
@@ -102,45 +102,43 @@ def required_sample(
         margin: in points.
     """
     size = abs(float(found.difference[first, second]) if difference is None else difference)
-    design = pair_design(found, first, second, target, pairs or found.losses * (found.losses - 1) // 2)
+    design = pair_design(found, first, second, target, pairs or len(found.own) * (len(found.own) - 1) // 2)
     outcomes: list[Outcome] = ["significant"] if size > 0 else []
     outcomes += ["equivalent"] if 100 * size < margin else []
     sizes = [smallest_sample(design, outcome, size, margin, found.repetitions) for outcome in outcomes]
     return min(sizes, key=lambda s: (s.repetitions is None, s.classes or 0, s.repetitions or 0))
 
 
-def planned_repetitions(points: float, deviation: float, *, losses: int, pairs: int) -> int | None:
+def planned_repetitions(points: float, deviation: float, *, pairs: int) -> int | None:
     """Repetitions that find a difference between two losses four times in five, before anything is run.
 
-    For these test classes; all losses are assumed to have the same variance.
+    For these test classes and independent repetitions of one variance; pairing needs fewer.
 
     Args:
         points: the true difference of R@1.
         deviation: standard deviation of a loss's R@1 over repetitions, in points, tuning included.
-        losses: that take part.
         pairs: that the correction covers.
 
     Returns:
         None if not even a thousand suffice.
 
     Example:
-        >>> planned_repetitions(2.0, 1.0, losses=10, pairs=45), planned_repetitions(1.0, 1.0, losses=2, pairs=1)
-        (12, 18)
+        >>> planned_repetitions(2.0, 1.0, pairs=45), planned_repetitions(1.0, 1.0, pairs=1)
+        (12, 17)
     """
     variance = (deviation / 100) ** 2
-    design = PairDesign((variance, variance), variance, 0.0, 0.0, losses, 1, float("inf"), "these test classes", pairs)
+    design = PairDesign((variance, variance), 0.0, 0.0, 1, float("inf"), "these test classes", pairs)
     return smallest_sample(design, "significant", points / 100, MARGIN, 0).repetitions
 
 
 def pair_design(found: VarianceComponents, first: int, second: int, target: Target, pairs: int) -> PairDesign:
     """The design of a pair from the components of a finished tournament."""
     between = max(0.0, float(found.classes[first, second] - found.residual[first, second]))
+    apart = float(found.repetition[first, second]) * found.repetitions
     return PairDesign(
-        stable=(float(found.stable[first]), float(found.stable[second])),
-        typical=found.typical,
+        variances=(apart,) if found.paired else (float(found.own[first]), float(found.own[second])),
         between=between if target == "unseen classes" else 0.0,
         residual=float(found.residual[first, second]) * found.repetitions,
-        losses=found.losses,
         class_number=found.class_number,
         effective_classes=found.effective_classes,
         target=target,
@@ -204,7 +202,7 @@ def expected_power(
         effective_classes=design.effective_classes / share,
         target=design.target,
     )
-    true = max(np.sqrt(between + sum(design.stable) / repetitions), np.finfo(float).tiny)
+    true = max(np.sqrt(between + sum(design.variances) / repetitions), np.finfo(float).tiny)
     tails = 2 if outcome == "significant" else 1
     reach = stats.t.isf(LEVEL / (tails * design.pairs), freedom) * np.sqrt(estimated)
     if outcome == "significant":
@@ -214,12 +212,11 @@ def expected_power(
 
 
 def future_variances(design: PairDesign, repetitions: int) -> tuple[Floats, Floats]:
-    """Repetition variances of a pair and their degrees of freedom, over a grid of quantiles of both."""
-    by_loss = repetitions - 1
-    quantile = import_extra("scipy.stats").chi2.ppf(GRID, by_loss) / by_loss
-    first, second = (np.broadcast_to(v, (9, 9)) for v in (
-        design.stable[0] * quantile[:, None], design.stable[1] * quantile[None, :]))  # fmt: skip
-    (one, by_one), (other, by_other) = (
-        raise_variances(own, design.typical, by_loss, losses=design.losses) for own in (first, second)
-    )
-    return (one + other) / repetitions, pair_freedom(one, by_one, other, by_other, losses=design.losses)
+    """Repetition variances of a pair and their degrees of freedom, over a grid of quantiles."""
+    freedom = repetitions - 1
+    quantile = import_extra("scipy.stats").chi2.ppf(GRID, freedom) / freedom
+    drawn = [each * quantile for each in design.variances]
+    if len(drawn) == 1:
+        return drawn[0] / repetitions, np.full_like(quantile, freedom)
+    first, second = np.meshgrid(*drawn)
+    return (first + second) / repetitions, sum_freedom(first, second, freedom)

@@ -77,9 +77,9 @@ def judge(scores: Scores, target: Target, *, against: str | None = None, margin:
     """Judge every pair c < d, or every loss against one baseline.
 
     ``these test classes``: the classes are fixed and other repetitions are drawn. ``unseen classes``: other classes are
-    drawn, too. Repetitions of two losses are not paired. The classes share one gallery, so they are not strictly
-    independent. Neither target includes the variance of the training set; tuning is included if each repetition
-    searches anew.
+    drawn, too. The test over repetitions is Welch's, or the paired t test where the scores are paired. The classes
+    share one gallery, so they are not strictly independent. Neither target includes the variance of the training set;
+    tuning is included if each repetition searches anew.
 
     Args:
         scores: at least three repetitions.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.values import UserError, import_extra
+from similis.values import UserError
 
 Floats = NDArray[np.float64]
 LEAST_REPETITIONS = 3  # two hold for no rule: see docs/decisions/0006-judgement.md
@@ -22,11 +22,13 @@ class Scores:
         names: the m losses.
         values: (m, K, R) mean score of the queries of class k, for loss c and repetition j, in [0, 1].
         sizes: (K,) queries of each class; its share of all queries is its weight.
+        paired: whether the losses share validation classes, seeds and batches within a repetition.
     """
 
     names: tuple[str, ...]
     values: Floats
     sizes: Floats
+    paired: bool = False
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape[:2] != (len(self.names), len(self.sizes)):
@@ -46,7 +48,7 @@ class Scores:
     def select(self, names: Sequence[str], repetitions: int) -> Scores:
         """These losses, in this order, after the first so many repetitions."""
         rows = [self.names.index(name) for name in names]
-        return Scores(tuple(names), self.values[rows, :, :repetitions], self.sizes)
+        return Scores(tuple(names), self.values[rows, :, :repetitions], self.sizes, self.paired)
 
     @property
     def weights(self) -> Floats:
@@ -79,9 +81,8 @@ class VarianceComponents:
         freedom: (m, m) degrees of freedom of ``repetition``.
         classes: (m, m) what other classes would change, with the part of the repetitions in it (jackknife).
         residual: (m, m) the part of the repetitions in ``classes``.
-        stable: (m,) variance over repetitions of each loss, see :func:`stable_variances`.
-        typical: the least variance that any loss is given.
-        losses: m.
+        own: (m,) variance over repetitions of each loss.
+        paired: see :class:`Scores`.
         repetitions: R.
         class_number: K.
         effective_classes: see :class:`Scores`.
@@ -92,9 +93,8 @@ class VarianceComponents:
     freedom: Floats
     classes: Floats
     residual: Floats
-    stable: Floats
-    typical: float
-    losses: int
+    own: Floats
+    paired: bool
     repetitions: int
     class_number: int
     effective_classes: float
@@ -103,15 +103,17 @@ class VarianceComponents:
 def variance_components(scores: Scores) -> VarianceComponents:
     r"""Variance components of all pairs.
 
-    With class weights :math:`w_k`, scores :math:`y_{ckj}`, their means :math:`\bar y_{cj}` over classes:
+    With class weights :math:`w_k`, scores :math:`y_{ckj}`, their means :math:`\bar y_{cj}` over classes and
+    :math:`D_j = \bar y_{cj} - \bar y_{dj}`:
 
     .. math::
-        V_{rep} = (\tilde S_c^2 + \tilde S_d^2)/R \\
+        V_{rep} = (S_c^2 + S_d^2)/R \text{ (Welch), or } S_{D}^2/R \text{ where repetitions are paired} \\
         V_{class} = \tfrac{K-1}{K} \sum_k \Big[\frac{w_k (d_k - D)}{1 - w_k}\Big]^2 \\
-        V_{res} = \sum_{c,d} \tfrac{K-1}{K} \sum_{kj} \frac{r_{ckj}^2}{R(R-1)}
+        V_{res} = \tfrac{K-1}{K} \sum_{kj} \frac{r_{kj}^2}{R(R-1)}
 
-    where r is :math:`w_k (y_{ckj} - \bar y_{cj})/(1 - w_k)` less its mean over repetitions, and :math:`\tilde S^2`
-    comes from :func:`stable_variances`.
+    where r is :math:`w_k (y_{ckj} - \bar y_{cj})/(1 - w_k)` less its mean over repetitions, of the difference where
+    repetitions are paired, and otherwise of each loss, the two sums added. Degrees of freedom are R - 1 for pairs and
+    Satterthwaite's for independent repetitions.
 
     Args:
         scores: at least two losses, two classes and three repetitions.
@@ -126,83 +128,53 @@ def variance_components(scores: Scores) -> VarianceComponents:
     if not scores.can_be_judged:
         raise UserError(
             f"{m} losses, {K} classes and {R} repetitions given; a verdict needs two losses, two classes and at least "
-            f"{LEAST_REPETITIONS} repetitions (with two, no rule keeps its error rate): run more, five by default"
+            f"{LEAST_REPETITIONS} repetitions (with two, no rule keeps its error rate): run more, twelve by default"
         )
-    own, shared, residual = own_components(scores)
-    stable, freedom, typical = stable_variances(own, R - 1)
-    by_pair = pair_freedom(stable[:, None], freedom[:, None], stable[None, :], freedom[None, :], losses=m)
+    own, influence = scores.per_repetition.var(axis=1, ddof=1), class_influence(scores)
+    shared = influence.mean(axis=2)
     apart = shared[:, None, :] - shared[None, :, :]
+    left = residual_products(influence)
+    alone = left.diagonal()
+    both, freedom = own[:, None] + own[None, :], sum_freedom(own[:, None], own[None, :], R - 1)
+    residual = alone[:, None] + alone[None, :]
+    if scores.paired:
+        y = scores.per_repetition
+        both, freedom = (y[:, None, :] - y[None, :, :]).var(axis=2, ddof=1), np.full((m, m), R - 1.0)
+        residual = residual - 2 * left
     return VarianceComponents(
         difference=scores.means[:, None] - scores.means[None, :],
-        repetition=(stable[:, None] + stable[None, :]) / R,
-        freedom=by_pair,
+        repetition=both / R,
+        freedom=freedom,
         classes=(K - 1) / K * (apart**2).sum(axis=2),
-        residual=residual[:, None] + residual[None, :],
-        stable=stable,
-        typical=typical,
-        losses=m,
+        residual=residual,
+        own=own,
+        paired=scores.paired,
         repetitions=R,
         class_number=K,
         effective_classes=scores.effective_classes,
     )
 
 
-def stable_variances(own: Floats, freedom: int) -> tuple[Floats, Floats, float]:
-    r"""Variances that neither a lucky nor an unstable loss can distort, their degrees of freedom, the typical variance.
-
-    .. math::
-        \tilde S_c^2 = \max(S_c^2, S_0^2), \quad
-        S_0^2 = \operatorname{median}(S^2) / (\operatorname{median}(\chi^2_\nu) / \nu)
-
-    A loss above the typical variance :math:`S_0^2` keeps its own variance and :math:`\nu = R - 1` degrees of freedom;
-    all others share :math:`S_0^2` with :math:`m\nu/2`. A median, unlike a mean, does not belong to its largest member.
-    Two losses have no typical variance: each keeps its own.
-
-    Args:
-        own: (m,) variances over repetitions.
-        freedom: R - 1.
-
-    Example:
-        >>> stable, freedom, typical = stable_variances(np.array([1.0, 0.5, 100.0, 1.0, 2.0]), 4)
-        >>> stable.round(2).tolist(), freedom.tolist()
-        ([1.19, 1.19, 100.0, 1.19, 2.0], [10.0, 10.0, 4.0, 10.0, 4.0])
-    """
-    m, typical = len(own), 0.0
-    if m > 2:
-        chi2 = import_extra("scipy.stats").chi2
-        typical = float(np.median(own) / (chi2.median(freedom) / freedom))
-    return *raise_variances(own, typical, freedom, losses=m), typical
-
-
-def raise_variances(own: Floats, typical: float, freedom: int, *, losses: int) -> tuple[Floats, Floats]:
-    """Variances of single losses, at least the typical one, and their degrees of freedom; see stable_variances."""
-    if losses < 3:
-        return own, np.full_like(own, float(freedom))
-    return np.maximum(own, typical), np.where(own > typical, float(freedom), losses * freedom / 2)
-
-
-def pair_freedom(first: Floats, freedom: Floats, second: Floats, other: Floats, *, losses: int) -> Floats:
-    """Degrees of freedom of the difference of two losses; Welch's are too many for two losses and three repetitions."""
-    return np.minimum(freedom, other) if losses < 3 else sum_freedom(first, freedom, second, other)
-
-
-def sum_freedom(first: Floats, freedom: Floats, second: Floats, other: Floats) -> Floats:
+def sum_freedom(first: Floats, second: Floats, freedom: float, other: float | None = None) -> Floats:
     """Degrees of freedom of the sum of two variances with ``freedom`` and ``other``, by Satterthwaite's formula.
 
     Example:
-        >>> sum_freedom(np.ones(1), np.full(1, 4.0), np.ones(1), np.full(1, 4.0)).tolist()
-        [8.0]
+        >>> sum_freedom(np.ones(1), np.ones(1), 4).tolist(), sum_freedom(np.ones(1), np.zeros(1), 4).tolist()
+        ([8.0], [4.0])
     """
+    other = freedom if other is None else other
     spread = first**2 / freedom + second**2 / other
-    fewest = np.minimum(freedom, other) + 0.0 * spread
-    return np.divide((first + second) ** 2, spread, out=fewest, where=spread > 0)
+    return np.divide((first + second) ** 2, spread, out=min(freedom, other) + 0.0 * spread, where=spread > 0)
 
 
-def own_components(scores: Scores) -> tuple[Floats, Floats, Floats]:
-    """Of each loss: its variance over repetitions (m,), the influence of every class (m, K), the residual (m,)."""
-    _, K, R = scores.values.shape
-    w, per_repetition = scores.weights, scores.per_repetition
-    influence = (w / (1 - w))[None, :, None] * (scores.values - per_repetition[:, None, :])
-    shared = influence.mean(axis=2)
-    left = influence - shared[:, :, None]
-    return per_repetition.var(axis=1, ddof=1), shared, (K - 1) / K * (left**2).sum(axis=(1, 2)) / (R * (R - 1))
+def class_influence(scores: Scores) -> Floats:
+    """What the mean of each repetition loses without a class, up to its sign (m, K, R)."""
+    w = scores.weights
+    return np.asarray((w / (1 - w))[None, :, None] * (scores.values - scores.per_repetition[:, None, :]))
+
+
+def residual_products(influence: Floats) -> Floats:
+    """The part of the repetitions in the jackknife over classes: variances and covariances of all losses (m, m)."""
+    _, K, R = influence.shape
+    left = influence - influence.mean(axis=2, keepdims=True)
+    return np.asarray((K - 1) / K * np.einsum("ckr,dkr->cd", left, left) / (R * (R - 1)))

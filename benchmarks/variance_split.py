@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from similis.study.statistics.variance_components import Floats, Scores, own_components
+from similis.study.statistics.variance_components import Floats, Scores, class_influence, residual_products
 from similis.values import UserError, import_extra
 
 CONFIDENCE = 0.95
@@ -105,7 +105,8 @@ def tuning_deviation(between: float, within: float, R: int, n: int) -> Deviation
 
 def class_deviation(scores: Scores, number: int) -> Deviation:
     """What other classes would change in the mean, without the part of the runs."""
-    _, shared, residual = own_components(scores)
+    influence = class_influence(scores)
+    shared, residual = influence.mean(axis=2), residual_products(influence).diagonal()
     K = scores.values.shape[1]
     classes, freedom = (K - 1) / K * float((shared[number] ** 2).sum()), scores.effective_classes - 1
     low, high = chi_square_bounds(classes, freedom)

@@ -1,16 +1,16 @@
-"""Contestants below a floor, planted on both sides of it."""
+"""Contestants that are not above a baseline, planted on both sides of it."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from similis.study.statistics.floors import did_not_train
+from similis.study.statistics.baselines import below_baseline
 from similis.study.statistics.variance_components import Scores
 from similis.values import UserError
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
 
-WITH_FLOOR = replace(WORLD, losses=10)
+WITH_FLOOR = WORLD
 
 
 def planted(gains, seed=0, repetitions=5, world=WITH_FLOOR):
@@ -25,31 +25,31 @@ def test_those_at_or_below_the_floor_are_listed_and_no_others():
     gains[[1, 4]] = 0.0, -5.0
     gains[-1] = 0.0
     scores, floor = planted(gains)
-    found = did_not_train(scores, floor)
+    found = below_baseline(scores, floor)
     assert [each.name for each in found] == ["loss1", "loss4"]
     assert found[1].difference == pytest.approx(-5, abs=3)
     assert found[1].low < found[1].difference
-    assert did_not_train(scores, floor.mean(axis=1))[-1].name == "loss4"
-    assert did_not_train(scores, np.zeros(100)) == ()
-    assert len(did_not_train(scores, np.ones(100))) == 9
+    assert below_baseline(scores, floor.mean(axis=1))[-1].name == "loss4"
+    assert below_baseline(scores, np.zeros(100)) == ()
+    assert len(below_baseline(scores, np.ones(100))) == 9
 
 
 def test_an_unstable_contestant_needs_a_larger_distance_and_disturbs_no_other():
-    gains = np.full(10, 8.0)
+    gains = np.full(10, 6.0)
     gains[-1] = 0.0
-    scores, floor = planted(gains, seed=3, world=replace(WITH_FLOOR, unstable=10.0))
-    assert [each.name for each in did_not_train(scores, floor)] == ["loss0"]
+    scores, floor = planted(gains, seed=3, world=replace(WITH_FLOOR, first=10.0))
+    assert [each.name for each in below_baseline(scores, floor)] == ["loss0"]
 
 
 @pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize("name", VARIANCES)
 def test_an_untrained_network_passes_one_time_in_twenty(name, fixed):
     """Fixed: a floor without chance, the true recall of every class, which all losses share."""
-    world = replace(VARIANCES[name], losses=10, interaction_sd=0.0, class_sd=0.0)
+    world = replace(VARIANCES[name], interaction_sd=0.0, class_sd=0.0)
     passed = []
     for seed in range(150):
         scores, floor = planted(0.0, seed, 3, world)
-        listed = {each.name for each in did_not_train(scores, np.full(100, 0.6) if fixed else floor)}
+        listed = {each.name for each in below_baseline(scores, np.full(100, 0.6) if fixed else floor)}
         passed.append([name not in listed for name in scores.names])
     assert 0.005 <= np.mean(passed) <= 0.06
     assert np.mean(passed, axis=0).max() <= 0.12  # the unstable one, 150 trials
@@ -59,6 +59,6 @@ def test_an_untrained_network_passes_one_time_in_twenty(name, fixed):
 def test_a_floor_that_does_not_fit_is_refused(shape):
     scores = Scores(("a",), np.full((1, 20, 3), 0.5), np.ones(20))
     with pytest.raises(UserError, match="a baseline of shape"):
-        did_not_train(scores, np.zeros(shape))
-    with pytest.raises(UserError, match="at least 3 repetitions"):
-        did_not_train(Scores(("a",), np.full((1, 20, 2), 0.5), np.ones(20)), np.zeros(20))
+        below_baseline(scores, np.zeros(shape))
+    with pytest.raises(UserError, match="needs at least 3"):
+        below_baseline(Scores(("a",), np.full((1, 20, 2), 0.5), np.ones(20)), np.zeros(20))
