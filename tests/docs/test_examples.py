@@ -56,7 +56,7 @@ def test_own_loss(tmp_path, monkeypatch):
     assert "as by the definition" in run_example("own_loss", tmp_path)
     monkeypatch.chdir(tmp_path)
     words = [str(EXAMPLES / "strokes.yaml"), "--loss", f"{EXAMPLES / 'own_loss.py'}:soft_gap"]
-    small = "--set data.source=strokes?classes=16&images=6 --size 12 --batch 20 --epochs 1 --trials 1 --hours 0.0001"
+    small = "--set data.source=strokes?classes=16&images=6 --size 12 --batch 20 --epochs 1 --fixed --hours 0.02"
     with pytest.raises(SystemExit) as end:
         main(["compare", *words, "--against", "proxy_anchor", *small.split()])
     assert end.value.code in (0, None)

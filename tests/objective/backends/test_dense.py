@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from similis.objective.backends import dense, listed
+from similis.objective.backends import dense, listed_positives
 from similis.objective.backends.dense import Gram, make_dense
 from similis.objective.backends.registry import Operands
 from similis.objective.references import batch_references
@@ -22,8 +22,8 @@ def both(which, make, monkeypatch, *, direct, lists):
     """What ``make`` of similarities gives by the back-end and by the plain reduction, with the vectors."""
     for module in (dense, reductions):
         monkeypatch.setattr(module, "DIRECT", 2**14 if direct else 0)
-    monkeypatch.setattr(listed, "LEAST", 0 if lists else 2**30)
-    monkeypatch.setattr(listed, "SHARE", 1.0)
+    monkeypatch.setattr(listed_positives, "LEAST", 0 if lists else 2**30)
+    monkeypatch.setattr(listed_positives, "SHARE", 1.0)
     x = X.clone().requires_grad_()
     references = batch_references(x, LABELS)
     backend = make_dense(Operands(x, LABELS, references, True, True))
@@ -77,7 +77,7 @@ def test_a_function_asked_of_two_sets_is_one_matrix():
 
 
 def test_a_row_without_its_class_among_the_columns(monkeypatch):
-    monkeypatch.setattr(listed, "LEAST", 0)
+    monkeypatch.setattr(listed_positives, "LEAST", 0)
     rows = torch.cat([LABELS[:-1], torch.tensor([99])])
     references = batch_references(X, LABELS)
     (block,) = references.blocks
