@@ -113,7 +113,13 @@ CONDITIONS = {
         **dict.fromkeys(("4.6", "5.0", "0.5", "1.3"), "test_sentences_of_the_page_of_fine_tuning"),
     },
     "index.md": {"9.26": "withdrawn"},
-    "losses.md": {"2.9.0": "version of the peer", "0.1": "margin", "1.6": "bound", "2.4": "bound"},
+    "losses.md": {
+        "2.9.0": "version of the peer",
+        "0.1": "margin",
+        "1.6": "bound",
+        "2.4": "bound",
+        **dict.fromkeys(("1.8", "1.1"), "test_the_page_of_losses_names_what_is_slower_or_larger"),
+    },
     "photos.md": {"1.05": "bound", "54.8": "thesis/index.md"},
     "tables.md": {"0.7.0": "version", "1.9.1": "version", "1.7.2": "version", "0.001": "rounded corner of LMNN"},
     "thesis/index.md": {
