@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from similis.data.open_data import open_data
 from similis.model.evaluation import evaluate_model, evaluated_rows
 from similis.model.finished import finished
 from similis.model.load import pretrained
+from similis.model.model_card import results_section
 from similis.retrieval.intervals import mean_interval
 from similis.run.untouched import best_before, training_verdict
 from similis.values import UserError
@@ -104,3 +106,19 @@ def test_evaluate_prints_a_row_for_each_model(tmp_path, capsys):
     assert f"{100 * found['recall@1']:.2f}" in out
     with pytest.raises(UserError, match=r"part 'test' given; .* has all only"):
         evaluated_rows(data, "test")
+
+
+def test_whitened_features_stand_beside_a_pretrained_network(tmp_path):
+    network = pretrained("small_conv", weights=None, size=16).embedder.backbone
+    file = tmp_path / "weights.safetensors"
+    save_file({name: value.contiguous() for name, value in network.state_dict().items()}, file)
+    result = ran(tmp_path, model__weights=str(file))
+    plain, *_, whitened = result.before
+    assert (plain.get("head"), whitened["head"], whitened["pixels"]) == (None, "whitening", plain["pixels"])
+    said = training_verdict(result.before, result.spec.model)
+    assert f"Whitening alone, in seconds: R@1 {100 * whitened['recall@1']:.1f} %" in said
+    assert best_before(result.before)["recall@1"] == max(row["recall@1"] for row in result.before if "head" not in row)
+    assert "baseline: whitened network" in results_section(result)
+    closed = ran(tmp_path, model__weights=str(file), model__head="whitening")
+    assert all("head" not in row for row in closed.before)
+    assert "Training" not in training_verdict(closed.before, closed.spec.model)

@@ -16,7 +16,7 @@ from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
-from similis.run.untouched import training_verdict
+from similis.run.untouched import name_before, training_verdict
 
 LARGE_GAP = 0.1  # of R@1, between validation and test
 
@@ -66,8 +66,7 @@ def report(result: RunResult) -> None:
     """The table of a result and where its files are."""
     m = result.spec.model
     show_table(m.head if m.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
-    what = m.head.capitalize() if m.is_closed_form else "Training"
-    verdict = [training_verdict(result.before, what)] if result.before else []
+    verdict = [training_verdict(result.before, m)] if result.before else []
     print_lines(*verdict, *remarks(result), f"run folder  {result.folder}")
 
 
@@ -132,8 +131,7 @@ def image_words(result: RunResult) -> str:
 def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
     """The network before training, on the same test images."""
     where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-    name = "whitened" if "head" in row else "pretrained" if row["pretrained"] else "untrained"
-    return f"{name}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
+    return f"{name_before(row)}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
 
 
 def batch_words(spec: RunSpec) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from similis.retrieval.intervals import mean_interval
 from similis.run.result import RunResult
-from similis.run.untouched import training_verdict
+from similis.run.untouched import name_before, training_verdict
 
 NO_RECORD = "## Results\n\nThis model comes without measurements.\n"
 NOT_STATED = "not stated"
@@ -90,13 +90,12 @@ def results_section(result: RunResult) -> str:
     interval = "" if span is None else f"{100 * span.low:.2f} to {100 * span.high:.2f}"
     rows = [("this model", percent(result.test["recall@1"]), interval, percent(result.test["map@r"]))]
     for row in result.before:
-        name = "pretrained network" if row["pretrained"] else "untrained network"
-        name += "" if row["pixels"] is None else f" at {row['pixels']} pixels"
+        name = f"{name_before(row)} network" + ("" if row["pixels"] is None else f" at {row['pixels']} pixels")
         rows.append((f"baseline: {name}", percent(row["recall@1"]), "", percent(row["map@r"])))
     words = [f"Test classes, none of them in training; {result.excluded} queries without a match are in no mean."]
     if result.selected_on == "test":
         words.append("The length of training was chosen on the test classes, so these figures are too high.")
-    words += [training_verdict(result.before)] if result.before else []
+    words += [training_verdict(result.before, result.spec.model)] if result.before else []
     heads = ("", "R@1 %", "95 % interval over classes", "MAP@R %")
     return f"## Results\n\n{' '.join(words)}\n\n{table(heads, rows)}\n"
 

@@ -120,7 +120,12 @@ def best_before(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max((row for row in before if "head" not in row), key=lambda row: row["recall@1"])
 
 
-def training_verdict(before: Sequence[Mapping[str, Any]], what: str = "Training") -> str:
+def name_before(row: Mapping[str, Any]) -> str:
+    """What a row was measured on, in one word."""
+    return "whitened" if "head" in row else "pretrained" if row["pretrained"] else "untrained"
+
+
+def training_verdict(before: Sequence[Mapping[str, Any]], model: ModelSpec | None = None) -> str:
     """Whether training helped, against the better pretrained network, and what whitening gives without training.
 
     Example:
@@ -128,6 +133,7 @@ def training_verdict(before: Sequence[Mapping[str, Any]], what: str = "Training"
         >>> training_verdict([row])
         'Training helped: R@1 +10.0 points (95 % interval +5.0 to +15.0) over the pretrained network at 224 pixels.'
     """
+    what = model.head.capitalize() if model is not None and model.is_closed_form else "Training"
     return " ".join([pretrained_verdict(before, what), *(describe_whitened(row) for row in before if "head" in row)])
 
 
