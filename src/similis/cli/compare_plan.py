@@ -11,7 +11,8 @@ from similis.cli.asked_spec import parse_settings
 from similis.loss_file import MARK
 from similis.registry import losses, unknown
 from similis.run.source import source_hash
-from similis.run.spec import ObjectiveSpec, RunSpec
+from similis.run.spec import RunSpec
+from similis.study.plan.contestant import closed_form
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.training.closed_form import FITS
@@ -61,8 +62,8 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
         >>> read_contestant("triplet:margin=0.2", fixed=True)
         {'loss': 'triplet', 'fixed': True, 'name': 'triplet.margin0.2', 'options': {'margin': 0.2}}
     """
-    if word in FITS:  # a head in closed form
-        return {"loss": ObjectiveSpec().loss, "fixed": True, "name": word, "head": word}
+    if word in FITS:
+        return closed_form(word)
     place, mark, rest = word.partition(MARK)
     name, _, options = (rest if mark else word).partition(":")
     loss = f"{place}{MARK}{name}" if mark else name

@@ -11,12 +11,11 @@ from similis.data.manifest import Manifest
 from similis.data.splits import split_data
 from similis.model.encoding import Encoder
 from similis.networks.embedder import Embedder
-from similis.run.frozen_backbone import fit_split
+from similis.run.frozen_backbone import MOST_DIM, fit_split
 from similis.run.spec import ModelSpec
 from similis.values import UserError
 
 SHARE = 0.2  # of the classes that choose the shrinkage
-MOST_DIM = 512
 
 
 def fit_linear_head(

@@ -32,6 +32,8 @@ from similis.training.rank_zero import is_first, wait_for_all
 from similis.training.tensors import cached_tensors
 from similis.values import Embedded, UserError
 
+MOST_DIM = 512  # of a closed form whose size nobody asked for
+
 
 def frozen_features(model: Embedder, loader: Loader, run: Prepared) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""

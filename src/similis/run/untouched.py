@@ -13,7 +13,7 @@ from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import judge_of
-from similis.run.frozen_backbone import feature_key, fit_split
+from similis.run.frozen_backbone import MOST_DIM, feature_key, fit_split
 from similis.run.machine import Machine
 from similis.run.network import Network, pixels_of
 from similis.run.parts import Source, images_for
@@ -24,7 +24,6 @@ from similis.training.tensors import cached_tensors
 from similis.values import Embedded
 
 COMPARED = ("recall@1", "map@r")
-MOST_DIM = 512  # of whitened features, where the run has no head
 CACHE = ".untouched"  # below the folder of all runs
 
 

@@ -13,6 +13,11 @@ from similis.run.training_spec import MiningSpec, Part
 from similis.training.closed_form import FITS
 
 
+def closed_form(name: str) -> dict[str, Any]:
+    """The values of a contestant that is a head in closed form; its loss is not used."""
+    return {"loss": ObjectiveSpec().loss, "name": name, "head": name, "fixed": True}
+
+
 class Contestant(Part):
     """What may differ: the loss, its own settings, the miner that it declares, and extras that stand in its title."""
 
@@ -43,7 +48,7 @@ class Contestant(Part):
     def from_word(cls, value: Any) -> Any:
         """A bare word is the name of a loss, or of a closed form, which has no loss."""
         if isinstance(value, str) and value in FITS:
-            return {"loss": ObjectiveSpec().loss, "name": value, "head": value, "fixed": True}
+            return closed_form(value)
         return {"loss": value} if isinstance(value, str) else value
 
     @field_validator("offline_mining", mode="before")
