@@ -1,6 +1,6 @@
 """This tree beside another commit: steps of the losses, alternating between two processes.
 
-``python -m benchmarks.against REVISION [--only peers | limit] [--rounds 7] [--json FILE]``. Each process imports one of
+``python -m benchmarks.against REVISION [--only peers] [--rounds 7] [--json FILE]``. Each process imports one of
 the two trees and takes its turn when it is asked to, so that both see the same machine. A ratio above 1 is a step that
 became faster, ``low`` and ``high`` are its 95 % interval over rounds; peak memory is that of a fresh process for each.
 """
@@ -102,7 +102,7 @@ def main() -> None:
     """Measure row after row; the geometric means come last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revision", nargs="?")
-    parser.add_argument("--only", choices=["peers", "limit"])
+    parser.add_argument("--only", help="rows whose names begin so: peers, limit, 'peers: smooth_ap'")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from similis.objective.loss import loss
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.sampled_classes import SampledClasses
-from similis.training.gradient_cache import cached_backward
+from similis.training.gradient_cache import cached_embeddings
 
 Step = Callable[[], Any]
 
@@ -200,7 +200,7 @@ def cached(images: int, chunk: int) -> Step:
 
     def step() -> nn.Module:
         if chunk:
-            cached_backward(model, pictures, lambda e: criterion(e, labels), chunk=chunk, seeds=(0,))
+            criterion(cached_embeddings(model, pictures, chunk=chunk, seeds=(0,)), labels).backward()
         else:
             criterion(model(pictures), labels).backward()
         return model
@@ -210,7 +210,7 @@ def cached(images: int, chunk: int) -> Step:
 
 def remembered(capacity: int, dim: int, size: int) -> Step:
     """A step with a full cross-batch memory."""
-    made = WithMemory(loss("supcon"), capacity=capacity, dim=dim)
+    made = CrossBatchMemory(loss("supcon"), size=capacity, dim=dim)
     x, labels = batch(size, dim)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():

@@ -42,7 +42,7 @@ def methods(name):
     """Estimators by name; None is the identity. Rows arrive scaled: nobody scales a second time."""
     made = {
         "Euclidean": None,
-        "whitened": MetricLearner("whitening", standardise=False),
+        "whitened": MetricLearner("euclidean", init="whitened", standardise=False),
         "scikit-learn NCA": NeighborhoodComponentsAnalysis(random_state=0),
         "ours (default: nca)": MetricLearner(standardise=False, random_state=0),
     }

@@ -13,7 +13,7 @@ from similis.data.samplers.hierarchical import hierarchical
 from similis.data.samplers.mined import mined
 from similis.labels import encode_labels, number_classes
 from similis.objective.wrappers.combined import Combined, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.values import Batch, Embedded, UserError
@@ -100,7 +100,7 @@ def test_words_that_hold_for_one_call_only_are_no_labels_of_a_memory_of_ranks_or
     """Numbered in the order of each batch, 'cat' of this batch would be 'dog' of the last one."""
     words = KINDS["strings"]
     with pytest.raises(UserError, match="class_ids=set"):
-        WithMemory(similis.loss("triplet"), capacity=8, dim=8)(X, words)
+        CrossBatchMemory(similis.loss("triplet"), size=8, dim=8)(X, words)
     with pytest.raises(UserError, match="compares with other batches or ranks"), similis.distributed(Second()):
         similis.loss("triplet")(X, words)
     with pytest.raises(UserError, match="proxy_anchor learns something for each class"):
@@ -116,7 +116,7 @@ def test_named_classes_go_through_every_wrapper():
         pairs = [(Nested(named, (4, 8)), Nested(plain_loss, (4, 8)))]
         term = regulariser("language", class_similarity=torch.eye(3))
         pairs += [(Combined(named, [(1.0, term)]), Combined(plain_loss, [(1.0, term)]))]
-        pairs += [(WithMemory(named, capacity=8, dim=8), WithMemory(plain_loss, capacity=8, dim=8))]
+        pairs += [(CrossBatchMemory(named, size=8, dim=8), CrossBatchMemory(plain_loss, size=8, dim=8))]
         if name == "proxy_anchor":
             pairs += [(SampledClasses(named, share=0.5), SampledClasses(plain_loss, share=0.5))]
         for one, other in pairs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from similis import formula as formula
     from similis import losses as losses
+    from similis.data.batch_sampler import BalancedBatchSampler as BalancedBatchSampler
     from similis.data.open_data import open_data as open_data
     from similis.engine.collectives import Collectives as Collectives
     from similis.model.index_folder import load_index as load_index
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from similis.model.model import Model as Model
     from similis.objective.context import distributed as distributed
     from similis.objective.loss import Loss as Loss
-    from similis.objective.loss import list_losses as list_losses
     from similis.objective.loss import loss as loss
+    from similis.objective.loss_options import list_losses as list_losses
     from similis.objective.mining import miner as miner
     from similis.objective.sharding import shard as shard
+    from similis.objective.wrappers.memory import CrossBatchMemory as CrossBatchMemory
     from similis.retrieval.embed import embed as embed
     from similis.retrieval.evaluate import evaluate as evaluate
+    from similis.retrieval.evaluation import compare as compare
     from similis.retrieval.index import build_index as build_index
     from similis.retrieval.search import search as search
     from similis.retrieval.verification import verify as verify
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from similis.run.spec import RunSpec as RunSpec
     from similis.run.spec import read_spec as read_spec
     from similis.study.tournament import run_tournament
+    from similis.training.gradient_cache import GradientCache as GradientCache
     from similis.values import DataError as DataError
     from similis.values import MissingExtraError as MissingExtraError
     from similis.values import SimilisError as SimilisError
@@ -41,8 +45,11 @@ __version__ = "0.1.0"
 
 # Public name -> the module that defines it, and its name there; imported on first use: `import similis` stays light.
 _PUBLIC = {
+    "BalancedBatchSampler": ("similis.data.batch_sampler", "BalancedBatchSampler"),
     "Collectives": ("similis.engine.collectives", "Collectives"),
+    "CrossBatchMemory": ("similis.objective.wrappers.memory", "CrossBatchMemory"),
     "DataError": ("similis.values", "DataError"),
+    "GradientCache": ("similis.training.gradient_cache", "GradientCache"),
     "Loss": ("similis.objective.loss", "Loss"),
     "Model": ("similis.model.model", "Model"),
     "MissingExtraError": ("similis.values", "MissingExtraError"),
@@ -50,10 +57,11 @@ _PUBLIC = {
     "SimilisError": ("similis.values", "SimilisError"),
     "UserError": ("similis.values", "UserError"),
     "build_index": ("similis.retrieval.index", "build_index"),
+    "compare": ("similis.retrieval.evaluation", "compare"),
     "distributed": ("similis.objective.context", "distributed"),
     "embed": ("similis.retrieval.embed", "embed"),
     "evaluate": ("similis.retrieval.evaluate", "evaluate"),
-    "list_losses": ("similis.objective.loss", "list_losses"),
+    "list_losses": ("similis.objective.loss_options", "list_losses"),
     "load": ("similis.model.load", "load"),
     "load_index": ("similis.model.index_folder", "load_index"),
     "loss": ("similis.objective.loss", "loss"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Literal
 
 from similis.introspection import keyword_defaults, source_text
@@ -91,6 +92,7 @@ class LossEntry(Entry):
     lr_multiplier: float = 1.0
     exempt: Mapping[str, str] = field(default_factory=dict)
     budgets: Mapping[str, DeviceBudget] = field(default_factory=dict)
+    plain: object = None  # of a file, not registered: a function or nn.Module of (embeddings, labels)
 
     @property
     def options(self) -> dict[str, OptionValue]:
@@ -117,3 +119,27 @@ class RegulariserEntry(Entry):
     """A term that is added to a loss."""
 
     cost: Cost
+
+
+def plain_loss(module: ModuleType, name: str) -> LossEntry | None:
+    """A function or ``nn.Module`` of (embeddings, labels) in a file, as a loss without traits; None if there is none.
+
+    A class of modules is built without arguments. Nothing is known of such a loss but how it is called, so it is
+    computed as it is: in one process, in whatever memory it takes.
+    """
+    found = getattr(module, name, None)
+    made = found() if inspect.isclass(found) else found
+    if not callable(made):
+        return None
+    options = inspect.signature(made).parameters if inspect.isfunction(made) else {}
+
+    def call(embeddings: Any, labels: Any) -> Any:
+        return made(embeddings, labels)
+
+    function = made if inspect.isfunction(made) and len(options) >= 2 else call
+    function.__module__, function.__name__ = module.__name__, name  # where its source is
+    unstated = "not stated"
+    return LossEntry(
+        name, function, unstated, family="pair", geometry=unstated, input="either", cost=Cost(unstated, unstated),
+        network=unstated, weight=unstated, plain=made,
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import linecache
 import sys
@@ -33,3 +34,22 @@ def check_takes(name: str, function: Callable[..., Any], needs: Mapping[str, obj
     for argument, why in needs.items():
         if why and argument not in inspect.signature(function).parameters:
             raise UserError(f"{name} is registered with {why}; give it an argument `{argument}=None`, or drop that")
+
+
+def code_identity(value: Any, what: str) -> str:
+    """What tells the code of a class, a function or an object apart from other code: name, source, printed values.
+
+    Args:
+        value: a class, a function, or an object with its class.
+        what: it is, for the error where its source cannot be read.
+    """
+    kind = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+    try:
+        text = inspect.getsource(kind)
+    except (OSError, TypeError):
+        raise UserError(
+            f"the source of {kind.__qualname__} cannot be read, so the run cannot tell it from another; name it: "
+            f"named={{'{what}': 'NAME'}}"
+        ) from None
+    printed = "" if kind is value else repr(value)
+    return f"{kind.__qualname__}-{hashlib.sha256(f'{text} {printed}'.encode()).hexdigest()[:12]}"

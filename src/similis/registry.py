@@ -14,9 +14,10 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from similis.entries import ClassSampling
+from similis.entries import ClassSampling, plain_loss
 from similis.entries import Cost as Cost
 from similis.entries import Entry as Entry
 from similis.entries import Family as Family
@@ -27,7 +28,7 @@ from similis.entries import Range as Range
 from similis.entries import RegulariserEntry as RegulariserEntry
 from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
-from similis.values import DeviceBudget, Options, UserError
+from similis.values import Communicator, DeviceBudget, Options, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -40,9 +41,10 @@ E = TypeVar("E", bound=Entry)
 class Registry(Generic[E]):
     """Entries by name; filled on first use from one package of files and from entry points."""
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, plain: Callable[[ModuleType, str], E | None] | None = None) -> None:
         self.kind = kind
         self.package = package
+        self.plain = plain  # makes an entry of what a file defines and does not register
         self._entries: dict[str, E] = {}
         self._from_files: dict[tuple[str, str], E] = {}  # place and content -> entry
         self.failures = ""  # about plug-ins that cannot be imported: the end of a sentence about a missing name
@@ -78,12 +80,13 @@ class Registry(Generic[E]):
                     found = {k: e for k, e in self._entries.items() if e.function.__module__ == module.__name__}
                 finally:
                     self._entries = before
-                if function not in found:
+                plain = None if self.plain is None or function in found else self.plain(module, function)
+                if function not in found and plain is None:
                     raise UserError(
-                        f"{path} registers no {self.kind} {function!r} (it registers: {', '.join(found) or 'none'}); "
-                        f"put @register_{self.kind}(...) above the function"
+                        f"{path} has no {self.kind} {function!r} (it registers: {', '.join(found) or 'none'}); "
+                        f"define a function of that name, or put @register_{self.kind}(...) above one"
                     )
-                self._from_files[key] = found[function]
+                self._from_files[key] = found[function] if plain is None else plain
             return self._from_files[key]
 
     def __iter__(self) -> Iterator[E]:
@@ -119,7 +122,23 @@ class Registry(Generic[E]):
             logger.warning("%s; mend or uninstall it, all else works without it", sentence)
 
 
-losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses")
+COMMUNICATORS = "similis.engine.collectives"  # imported when ranks are asked for; it registers what finds them
+_find_ranks: list[Callable[[object], Communicator | None]] = []
+
+
+def register_communicator(find: Callable[[Any], Communicator | None]) -> Callable[[Any], Communicator | None]:
+    """Register what finds the ranks of a process group, so that packages below the engine can ask for them."""
+    _find_ranks[:] = [find]
+    return find
+
+
+def find_communicator(group: object = None) -> Communicator | None:
+    """The ranks of a process group, None for that of all processes; None if this process is alone."""
+    importlib.import_module(COMMUNICATORS)
+    return _find_ranks[0](group)
+
+
+losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses", plain_loss)
 miners: Registry[MinerEntry] = Registry("miner", "similis.objective.miners")
 regularisers: Registry[RegulariserEntry] = Registry("regulariser", "similis.objective.regularisers")
 

@@ -151,8 +151,8 @@ class Communicator(Protocol):
         """The sum of ``value`` over all processes; its gradient reaches every process."""
         ...
 
-    def counts(self, rows: int) -> tuple[int, ...]:
-        """The number of rows that each process has, in the order of ranks."""
+    def counts(self, rows: int, call: str = "") -> tuple[int, ...]:
+        """The number of rows that each process has, in the order of ranks; raises if they name different calls."""
         ...
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 
 from similis.objective.context import Context, Tiling, use_context
 from similis.objective.losses.supcon import supcon
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses, miners
@@ -108,7 +108,7 @@ def test_wrappers_wait_no_more(device, count, tiling):
 @pytest.mark.parametrize("name", ["supcon", "triplet", "proxy_anchor"])
 def test_a_memory_waits_twice_at_most(device, count, name, tiling):
     x, labels = (part.to(device) for part in batch(96, classes=CLASSES))
-    made = WithMemory(sized(losses.get(name)), capacity=128, dim=DIM).to(device)
+    made = CrossBatchMemory(sized(losses.get(name)), size=128, dim=DIM).to(device)
     ids = torch.arange(96, device=device)
     with use_context(Context(tiling=tiling)):
         for _ in range(3):

@@ -9,7 +9,7 @@ import torch
 
 from similis.objective.context import dense, tiles
 from similis.objective.wrappers.combined import Combined, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
@@ -38,18 +38,18 @@ def remember(made, device):
 @pytest.mark.parametrize(("entry", "form"), REMEMBERING)
 def test_memory(device, entry, form, way):
     with way():
-        want, got = (remember(WithMemory(make(entry, form), capacity=64, dim=DIM), where) for where in (CPU, device))
+        want, got = (remember(CrossBatchMemory(make(entry, form), size=64, dim=DIM), where) for where in (CPU, device))
     assert_same(got, want, device)
 
 
 def test_memory_takes_ids_of_the_host_and_its_state_from_a_file(device):
     x, labels = batch(40)
-    made = WithMemory(make(losses.get("supcon")), capacity=64, dim=DIM).to(device)
+    made = CrossBatchMemory(make(losses.get("supcon")), size=64, dim=DIM).to(device)
     made(x.to(device), labels.to(device), image_ids=torch.arange(40))
     file = io.BytesIO()
     torch.save(made.state_dict(), file)
     file.seek(0)
-    other = WithMemory(make(losses.get("supcon")), capacity=64, dim=DIM).to(device)
+    other = CrossBatchMemory(make(losses.get("supcon")), size=64, dim=DIM).to(device)
     other.load_state_dict(torch.load(file, map_location="cpu"))
     assert_same(remember(other, device), remember(made, device), device)
 

@@ -58,11 +58,16 @@ def test_both_give_the_same(theirs, ours):
 
 
 def test_a_memory_gives_the_same_values_until_it_is_full():
-    from similis.objective.wrappers.memory import WithMemory
+    from similis.objective.wrappers.memory import CrossBatchMemory
 
-    ((theirs, ours),) = re.findall(r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(WithMemory\(.+?)` \|$", PAGE, re.M)
+    ((theirs, ours),) = re.findall(
+        r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(CrossBatchMemory\(.+?)` \|$", PAGE, re.M
+    )
     theirs, ours = theirs.replace("1024", "72"), ours.replace("1024", "72")  # full after three batches of 24
-    peer, criterion = peer_of(theirs)[0], eval(ours, {"similis": similis, "WithMemory": WithMemory, "D": D}).double()
+    peer, criterion = (
+        peer_of(theirs)[0],
+        eval(ours, {"similis": similis, "CrossBatchMemory": CrossBatchMemory, "D": D}).double(),
+    )
     torch.manual_seed(0)
     found = []
     for _ in range(4):

@@ -14,7 +14,7 @@ from similis.objective.loss import loss
 from similis.objective.references import Block, batch_references
 from similis.objective.sharding import shard
 from similis.objective.wrappers.combined import regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.values import Pairs, Triplets
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, same
 from tests.hostile.wrapped import WRAPPERS, proxies
@@ -67,12 +67,12 @@ def test_a_memory_keeps_no_image_ids_of_the_caller(wrapper, backend):
 
 def test_the_worked_number_of_a_reused_label_buffer():
     """A memory with two batches of labels in one buffer saw the second labels for both."""
-    remembering, buffer = WithMemory(loss("contrastive"), 30, DIM), torch.empty(11, dtype=torch.int64)
+    remembering, buffer = CrossBatchMemory(loss("contrastive"), 30, DIM), torch.empty(11, dtype=torch.int64)
     for seed in (0, 1):
         x, labels = batch(seed)
         buffer.copy_(labels)
         value = remembering(x, buffer)
-    alone = WithMemory(loss("contrastive"), 30, DIM)
+    alone = CrossBatchMemory(loss("contrastive"), 30, DIM)
     alone(*batch(0))
     assert value.item() == alone(*batch(1)).item()
 

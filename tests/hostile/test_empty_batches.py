@@ -6,7 +6,7 @@ import torch
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
 from similis.objective.wrappers.combined import Combined, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses, miners
@@ -71,8 +71,8 @@ def test_miners(miner):
 WRAPPERS = {
     "nested": lambda: Nested(loss("multi_similarity"), sizes=(2, DIM)),
     "nested proxies": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM)),
-    "memory": lambda: WithMemory(loss("contrastive"), capacity=6, dim=DIM),
-    "memory of a mined loss": lambda: WithMemory(loss("triplet", miner="semi_hard"), capacity=6, dim=DIM),
+    "memory": lambda: CrossBatchMemory(loss("contrastive"), size=6, dim=DIM),
+    "memory of a mined loss": lambda: CrossBatchMemory(loss("triplet", miner="semi_hard"), size=6, dim=DIM),
     "sampled classes": lambda: SampledClasses(loss("proxy_anchor", num_classes=9, dim=DIM), share=0.5),
     "sparse classes": lambda: SampledClasses(loss("softmax", num_classes=9, dim=DIM), share=0.5, sparse=True),
     "combined": lambda: Combined(
@@ -89,7 +89,7 @@ def test_wrappers(name):
 
 def test_a_memory_that_is_filled_is_not_the_batch():
     x, labels = random_batch(0, DIM)
-    made = WithMemory(loss("contrastive"), capacity=20, dim=DIM).double()
+    made = CrossBatchMemory(loss("contrastive"), size=20, dim=DIM).double()
     made(x, labels)
     check_zero(made)
     assert len(made) == len(x)

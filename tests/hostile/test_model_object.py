@@ -11,7 +11,7 @@ from torch.nn import functional
 import similis
 from similis.model.verification import Threshold
 from similis.objective.wrappers.combined import Combined
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.values import SimilisError, UserError
 from tests.data.pictures import picture
@@ -149,7 +149,7 @@ def test_a_plain_loader_is_embedded_and_verified_without_ids():
 
 
 @pytest.mark.parametrize("wrap", [
-    lambda loss: WithMemory(loss, capacity=8, dim=4),
+    lambda loss: CrossBatchMemory(loss, size=8, dim=4),
     lambda loss: Nested(loss, (2, 4)),
     lambda loss: Combined(loss, []),
 ])  # fmt: skip

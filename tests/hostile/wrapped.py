@@ -7,7 +7,7 @@ from torch import nn
 
 from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Regulariser, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
 from tests.proof import CLASSES, DIM
@@ -22,17 +22,17 @@ def words() -> Regulariser:
 
 
 WRAPPERS: dict[str, Callable[[], nn.Module]] = {
-    "memory": lambda: WithMemory(loss("multi_similarity"), 30, DIM),
-    "memory of proxies": lambda: WithMemory(proxies(), 30, DIM),
-    "small memory": lambda: WithMemory(loss("contrastive"), 5, DIM),
-    "late memory": lambda: WithMemory(loss("triplet"), 30, DIM, start=1),
+    "memory": lambda: CrossBatchMemory(loss("multi_similarity"), 30, DIM),
+    "memory of proxies": lambda: CrossBatchMemory(proxies(), 30, DIM),
+    "small memory": lambda: CrossBatchMemory(loss("contrastive"), 5, DIM),
+    "late memory": lambda: CrossBatchMemory(loss("triplet"), 30, DIM, start=1),
     "nested": lambda: Nested(proxies(), (2, DIM)),
-    "memory of nested": lambda: WithMemory(Nested(loss("supcon"), (2, DIM)), 30, DIM),
+    "memory of nested": lambda: CrossBatchMemory(Nested(loss("supcon"), (2, DIM)), 30, DIM),
     "combined": lambda: Combined(loss("multi_similarity"), [(0.5, words())]),
-    "combined with memory": lambda: Combined(WithMemory(loss("supcon"), 30, DIM), [(0.5, words())]),
+    "combined with memory": lambda: Combined(CrossBatchMemory(loss("supcon"), 30, DIM), [(0.5, words())]),
     "sampled classes": lambda: SampledClasses(proxies(), 0.5),
     "language": words,
     "mined pairs": lambda: loss("contrastive", miner="multi_similarity"),
     "mined at random": lambda: loss("margin", miner="distance_weighted"),
-    "memory with a miner": lambda: WithMemory(loss("triplet", miner="semi_hard"), 30, DIM),
+    "memory with a miner": lambda: CrossBatchMemory(loss("triplet", miner="semi_hard"), 30, DIM),
 }

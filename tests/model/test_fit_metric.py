@@ -34,7 +34,7 @@ def test_the_new_head_is_the_map_of_the_features(data):
     torch.testing.assert_close(found.norm(dim=1), torch.ones(len(data)))
     model.embedder.normalise = False
     features = model.encode(data)
-    wanted = [unit(fit_whitening(features, data.labels, 8, each)(features)) for each in SHRINKAGES]
+    wanted = [unit(fit_whitening(features, data.labels).map(8, each)(features)) for each in SHRINKAGES]
     assert any(torch.allclose(each, found, atol=1e-4) for each in wanted)
     assert made.trained_on.classes == frozenset(data.values("class_name"))
 

@@ -28,7 +28,7 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
     log-sum-exps of a row:
 
     .. math::
-        \text{gather} = 8 + b (D s + 8) \; [+ \; r B s], \qquad \text{scatter} = W b D s \; [+ \; r W B s]
+        \text{gather} = 16 + b (D s + 8) \; [+ \; r B s], \qquad \text{scatter} = W b D s \; [+ \; r W B s]
 
     (in brackets: divided classes). Samples against classes that every process has whole exchange
     nothing but single numbers. None of it grows with the number of classes.
@@ -50,7 +50,7 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
     if kind == "classes":
         return Traffic(0, 0)
     world, rows, batch = len(counts), max(counts), sum(counts)
-    gather, scatter = WHOLE + rows * (dim * number_bytes + WHOLE), world * rows * dim * number_bytes
+    gather, scatter = 2 * WHOLE + rows * (dim * number_bytes + WHOLE), world * rows * dim * number_bytes
     if kind == "divided_classes":
         partial = reductions * batch * number_bytes
         return Traffic(gather + partial, scatter + world * partial)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+import similis
 from similis.objective.context import distributed
 from similis.registry import losses
+from similis.values import UserError
 from tests.multiprocess.agreement import assert_equal, differences
 from tests.multiprocess.work import EVEN, UNEVEN, batch, network, objective, several, together
 from tests.proof import SHAPES
@@ -31,8 +33,30 @@ def test_four_processes(four, name):
     assert_equal(four, [(case, counts) for case in cases(name) for counts in (EVEN[4], UNEVEN[4])])
 
 
-def test_distributed_data_parallel(two):
-    assert_equal(two, [(case, UNEVEN[2]) for name in NAMES for case in cases(name, ddp=True)])
+def test_one_word_under_distributed_data_parallel(two):
+    work = [case for name in NAMES for case in cases(name, ddp=True, word=True)]
+    assert_equal(two, [(case, counts) for case in work for counts in (EVEN[2], UNEVEN[2], (12, 0))])
+
+
+def test_one_word_on_four_processes(four):
+    work = [case for name in NAMES for case in cases(name, ddp=True, word=True)]
+    assert_equal(four, [(case, counts) for case in work for counts in (EVEN[4], UNEVEN[4])])
+
+
+@pytest.mark.parametrize("kind", ["nested", "memory", "language"])
+def test_one_word_within_wrappers(two, kind):
+    case = {"objective": {"name": "multi_similarity", "form": "default", "kind": kind}, "word": True}
+    assert_equal(two, [(case, UNEVEN[2])], steps=3)
+
+
+def test_ranks_that_make_different_calls_are_told(two):
+    with pytest.raises(UserError, match=r"rank \d computes (triplet|supcon) of \(4,\) float32, and rank \d something"):
+        two.call(different_calls, ("supcon", "triplet"))
+
+
+def different_calls(communicator, names):
+    made = similis.loss(names[communicator.rank], distributed=True)
+    return made(torch.randn(4, 4), torch.tensor([0, 0, 1, 1]))
 
 
 @pytest.mark.parametrize("name", SHAPED)
@@ -88,5 +112,4 @@ def fully_sharded(communicator, case, counts):
         value = made(network_(inputs), labels)
     value.backward()
     learned = [p.grad for p in made.parameters()]
-    communicator.average(learned)
     return [value.detach(), *(p.grad.full_tensor() for p in network_.parameters()), *learned]

@@ -175,4 +175,4 @@ def gathered(communicator) -> int:
 def test_bytes_of_a_step(two):
     plain = traffic("divided_classes", counts=PARTS, dim=DIM, number_bytes=8).gather
     kept = 4  # the first process: two classes of the batch and two of its three others
-    assert two.call(gathered) == [plain + 16 + 8 * max(PARTS) + 8 * kept] * 2
+    assert two.call(gathered) == [plain + 32 + 8 * max(PARTS) + 8 * kept] * 2

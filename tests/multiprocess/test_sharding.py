@@ -9,7 +9,7 @@ from similis.objective.context import distributed
 from similis.objective.sharding import shard
 from similis.registry import losses
 from similis.training.checkpoint import flatten_state, nest_state, restore_optimiser
-from similis.training.data_parallel import gather_shards, sharded_keys, take_own_shards
+from similis.training.data_parallel import sharded_keys, take_own_shards
 from tests.multiprocess.agreement import assert_equal
 from tests.multiprocess.work import batch, divided_several, network, objective
 
@@ -64,7 +64,8 @@ def trained(communicator, name: str, steps: range, state: dict | None, counts: t
     tensors = flatten_state("loss", made.state_dict())
     for number, moments in optimiser.state_dict()["state"].items():
         tensors |= flatten_state(f"optimiser.{number}", moments)
-    return gather_shards(tensors, sharded_keys(made, optimiser, tensors))
+    divided = sharded_keys(made, optimiser, tensors)
+    return {key: divided[key].gather(value.detach()) if key in divided else value for key, value in tensors.items()}
 
 
 @pytest.mark.parametrize("name", BY_CLASS)

@@ -19,7 +19,7 @@ from similis.data.sampling import samplers, shard_batches
 from similis.engine.process_pool import WorkersLostError
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.run.distributed import run_on_ranks
 from similis.run.machine import Machine, Watch
@@ -40,7 +40,7 @@ OBJECTIVES = {
     "margin": lambda: loss("margin", miner="distance_weighted"),
     "soft_triple": lambda: loss("soft_triple", num_classes=CLASSES, dim=6),
     "nested arcface": lambda: Nested(loss("arcface", num_classes=CLASSES, dim=6), (3, 6)),
-    "memory": lambda: WithMemory(loss("triplet", miner="semi_hard"), capacity=40, dim=6),
+    "memory": lambda: CrossBatchMemory(loss("triplet", miner="semi_hard"), size=40, dim=6),
 }
 
 

@@ -8,9 +8,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from similis.objective.context import distributed, tiles
 from similis.objective.loss import Loss
+from similis.objective.ranks import Ranks
 from similis.objective.sharding import shard
 from similis.objective.wrappers.combined import Combined, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from tests.proof import CLASSES, DIM, build
@@ -44,7 +45,7 @@ def objective(name: str, form: str, seed: int, dtype: torch.dtype, kind: str = "
     if kind == "nested":
         return Nested(made, (2, DIM))
     if kind == "memory":
-        return WithMemory(made, capacity=20, dim=DIM).to(dtype)
+        return CrossBatchMemory(made, size=20, dim=DIM).to(dtype)
     if kind == "language":
         return Combined(made, [(2.0, regulariser("language", class_similarity=likeness(seed).to(dtype)))])
     return made
@@ -92,11 +93,12 @@ def results(model, made, embeddings, labels, ids, tile=None) -> list[Tensor]:
 
 
 def value_of(made, embeddings, labels, ids) -> Tensor:
-    return made(embeddings, labels, image_ids=ids) if isinstance(made, WithMemory) else made(embeddings, labels)
+    return made(embeddings, labels, image_ids=ids) if isinstance(made, CrossBatchMemory) else made(embeddings, labels)
 
 
 def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -> list[list[Tensor]]:
-    """The same in one of several processes: its rows, gradients averaged over the processes as DDP does."""
+    """The same in one of several processes: its rows, the network's gradients averaged over the processes by DDP or as
+    it does. With ``word`` the loss finds the processes by itself, as with ``distributed=True``."""
     dtype, seed = case.get("dtype", torch.float64), case.get("seed", 0)
     model, made = network(seed, dtype), objective(seed=seed, dtype=dtype, **case["objective"])
     rank = communicator.rank
@@ -106,13 +108,20 @@ def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) 
         inputs, labels, ids = batch(seed + step, dtype)
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[rank] for part in (inputs, labels, ids))
-        with distributed(None if case.get("local") else communicator):
+        if case.get("word"):
+            innermost(made).ranks = Ranks(None)
             one = results(net, made, net(inputs), labels, ids, case.get("tile"))
-        learned = len(list(made.parameters()))
-        rest = one[len(one) - learned :] if case.get("ddp") else one[1:]
-        communicator.average(rest)
+        else:
+            with distributed(None if case.get("local") else communicator):
+                one = results(net, made, net(inputs), labels, ids, case.get("tile"))
+        if not case.get("ddp"):
+            communicator.average(one[1 : 1 + len(list(model.parameters()))])
         found.append(one)
     return found
+
+
+def innermost(made: nn.Module) -> Loss:
+    return made if isinstance(made, Loss) else innermost(made.loss)
 
 
 def several(communicator, work: list[tuple[dict, tuple[int, ...], int]]) -> list[list[list[Tensor]]]:
@@ -124,7 +133,7 @@ def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -
     """As :func:`together`, with the class vectors divided; their gradients joined for the comparison."""
     dtype, seed = case.get("dtype", torch.float64), case.get("seed", 0)
     model, made = network(seed, dtype), objective(seed=seed, dtype=dtype, **case["objective"])
-    inner = made if isinstance(made, Loss) else made.loss
+    inner = innermost(made)
     shard(inner, communicator)
     found = []
     for step in range(steps):
@@ -138,8 +147,6 @@ def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -
         for place, parameter in enumerate(inner.learned.values()):
             if parameter.ndim > 1:
                 one[1 + own + place] = inner.classes.gather(one[1 + own + place])
-            else:
-                communicator.average([one[1 + own + place]])
         found.append(one)
     return found
 

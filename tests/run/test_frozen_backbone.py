@@ -37,7 +37,7 @@ def test_the_saved_head_is_the_map_of_the_training_classes(tmp_path):
     (file,) = (tmp_path / "features").glob("*.safetensors")
     features = load_file(file)["features"]
     seen = torch.cat([source.split.train, source.split.validation]).sort().values
-    wanted = fit_whitening(features[seen], source.manifest.labels[seen], 8, result.facts["shrinkage"])
+    wanted = fit_whitening(features[seen], source.manifest.labels[seen]).map(8, result.facts["shrinkage"])
     torch.testing.assert_close(kept.head.weight, wanted.weight)
     torch.testing.assert_close(kept.head.bias, wanted.bias)
     assert all(torch.equal(a, b) for a, b in zip(fresh.backbone.parameters(), kept.backbone.parameters(), strict=True))

@@ -93,7 +93,7 @@ def test_patience_counts_epochs_since_the_best(history, patience, over, tmp_path
 def test_wrappers_hold_the_loss_they_were_given():
     spec = small(objective__loss="multi_similarity", objective__memory=8, objective__nested_sizes=[2, 8])
     objective = build_objective(spec, {0: "first", 2: "third"}, 8)
-    assert type(objective).__name__ == "WithMemory"
+    assert type(objective).__name__ == "CrossBatchMemory"
     assert type(objective.loss).__name__ == "Nested"
     assert base_loss(objective).entry.name == "multi_similarity"
     assert next(islice(objective.parameters(), 1), None) is None  # nothing to learn in it

@@ -70,13 +70,9 @@ def test_a_wide_column_that_says_nothing_gets_a_small_share_whatever_its_unit():
     assert other.importances_ == pytest.approx(raw.importances_, abs=1e-6)
 
 
-def test_importances_and_outputs_carry_the_names_of_a_data_frame():
+def test_outputs_carry_the_names_of_a_data_frame():
     frame, y = load_wine(return_X_y=True, as_frame=True)
     learner = MetricLearner(n_components=2, random_state=0).set_output(transform="pandas").fit(frame, y)
-    shares = learner.importances_by_name()
-    assert set(shares) == set(frame.columns)
-    assert list(shares.values()) == sorted(shares.values(), reverse=True)
-    assert next(iter(MetricLearner().fit(frame.to_numpy(), y).importances_by_name())).startswith("column ")
     assert learner.feature_names_in_.tolist() == frame.columns.tolist()
     assert learner.transform(frame).columns.tolist() == ["metriclearner0", "metriclearner1"]
 
@@ -85,7 +81,7 @@ def test_importances_and_outputs_carry_the_names_of_a_data_frame():
 def test_table_objectives_work_in_a_pipeline(name):
     x, y = load_wine(return_X_y=True)
     judge = make_pipeline(MetricLearner(name, random_state=0), KNeighborsClassifier(3))
-    assert cross_val_score(judge, x, y).mean() > (0.9 if name == "whitening" else 0.93)
+    assert cross_val_score(judge, x, y).mean() > 0.93
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in losses if entry.name != "nca"])

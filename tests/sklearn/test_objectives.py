@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from similis.sklearn.features import Features, class_blocks, covariance, squared_distances, whitening
+from similis.sklearn.features import Features, class_blocks, covariance, squared_distances, unit_covariance
 from similis.sklearn.learning import Parameters, Problem
 from similis.sklearn.objectives import (
     constraints,
@@ -45,7 +45,7 @@ def test_worked_numbers_of_distances_and_hinges():
 
 def test_worked_numbers_of_matrices():
     spread = covariance(ROWS)
-    white = ROWS @ whitening(spread).T
+    white = ROWS @ unit_covariance(spread).T
     assert np.linalg.norm(white[0] - white[3]) == pytest.approx(2.53012385, abs=1e-6)
     assert covariance(white) == pytest.approx(np.eye(2), abs=1e-12)
     inverse = squared_distance(ROWS[0], ROWS[3], np.linalg.inv(spread))

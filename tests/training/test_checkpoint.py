@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.loss import loss
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.training.checkpoint import (
     Checkpoint,
     last_checkpoint,
@@ -25,7 +25,7 @@ def made(memory: bool, precision: str = "float32"):
     built = task(precision=precision, scaler=scaler)  # the scale has changed before the run stops
     built.average = MovingAverage(built.model, 0.9)
     if memory:
-        built.loss = WithMemory(loss("triplet"), capacity=20, dim=DIM)
+        built.loss = CrossBatchMemory(loss("triplet"), size=20, dim=DIM)
     built.model = built.model.to(memory_format=torch.channels_last)
     return built
 

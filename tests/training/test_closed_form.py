@@ -20,19 +20,19 @@ def drawn(classes=12, rows=15, size=6, seed=0):
 
 def test_pca_is_that_of_scikit_learn():
     x, labels = drawn()
-    found = fit_pca(x, labels, 3)(x).numpy()
+    found = fit_pca(x, labels).map(3)(x).numpy()
     wanted = PCA(3).fit_transform(x.numpy())
     np.testing.assert_allclose(np.abs(found), np.abs(wanted), atol=1e-5)
 
 
 def test_lda_is_that_of_scikit_learn_without_shrinkage():
     x, labels = drawn()
-    found = fit_lda(x, labels, 4, shrinkage=1e-12)(x).numpy()
+    found = fit_lda(x, labels).map(4, shrinkage=1e-12)(x).numpy()
     wanted = LinearDiscriminantAnalysis(solver="eigen").fit(x.numpy(), labels.numpy()).transform(x.numpy())[:, :4]
     wanted = wanted - wanted.mean(axis=0)
     scale = np.linalg.norm(wanted, axis=0) / np.linalg.norm(found, axis=0)
     np.testing.assert_allclose(np.abs(found * scale), np.abs(wanted), atol=1e-4)
-    assert fit_lda(*drawn(classes=3), 6).weight.shape == (2, 6)
+    assert fit_lda(*drawn(classes=3)).map(6).weight.shape == (2, 6)
 
 
 def test_whitening_in_plain_arithmetic():
@@ -44,13 +44,13 @@ def test_whitening_in_plain_arithmetic():
     white = vectors @ np.diag(values**-0.5) @ vectors.T
     mapped = (rows - rows.mean(0)) @ white
     directions = np.linalg.eigh(np.cov(mapped.T))[1][:, ::-1][:, :4]
-    found = fit_whitening(x, labels, 4, shrinkage)(x).numpy()
+    found = fit_whitening(x, labels).map(4, shrinkage)(x).numpy()
     np.testing.assert_allclose(np.abs(found), np.abs(mapped @ directions), atol=1e-5)
 
 
 def test_without_shrinkage_the_covariance_within_classes_is_the_identity():
     x, labels = drawn(rows=40)
-    y = fit_whitening(x, labels, 6, shrinkage=1e-9)(x)
+    y = fit_whitening(x, labels).map(6, shrinkage=1e-9)(x)
     y = y - torch.stack([y[labels == c].mean(0) for c in range(12)])[labels]
     np.testing.assert_allclose((y.T @ y / (len(y) - 12)).numpy(), np.eye(6), atol=1e-4)
 
@@ -60,7 +60,7 @@ def test_the_map_turns_with_the_features(name):
     """Distances after the map do not depend on the orientation of the features."""
     x, labels = drawn()
     turn = torch.linalg.qr(torch.tensor(np.random.default_rng(1).standard_normal((6, 6))))[0]
-    one, other = (torch.cdist(y, y) for y in (get_fit(name)(z, labels, 4, 1.0)(z) for z in (x, x @ turn)))
+    one, other = (torch.cdist(y, y) for y in (get_fit(name)(z, labels).map(4, 1.0)(z) for z in (x, x @ turn)))
     torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
@@ -68,7 +68,7 @@ def test_fewer_rows_than_features_and_constant_columns():
     x, labels = drawn(classes=4, rows=3, size=30)
     x[:, 7] = 2.0
     for name in FITS:
-        assert torch.isfinite(get_fit(name)(x, labels, 5, 1.0)(x)).all()
+        assert torch.isfinite(get_fit(name)(x, labels).map(5, 1.0)(x)).all()
 
 
 def test_validation_classes_choose_the_shrinkage():
@@ -86,11 +86,11 @@ def test_validation_classes_choose_the_shrinkage():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, y: fit_whitening(x, y, 7), "dim is 7; features of size 6 allow 1 to 6"),
-        (lambda x, y: fit_whitening(x, y, 3, 0.0), "shrinkage is 0.0; give a number above 0"),
-        (lambda x, y: fit_whitening(x, torch.zeros_like(y), 3), "of 1 classes given; fit needs two classes"),
-        (lambda x, y: fit_lda(x, torch.arange(len(x)), 3), "one with two rows"),
-        (lambda x, y: fit_pca(x[0], y, 3), r"features have shape \(6,\)"),
+        (lambda x, y: fit_whitening(x, y).map(7), "dim is 7; features of size 6 allow 1 to 6"),
+        (lambda x, y: fit_whitening(x, y).map(3, 0.0), "shrinkage is 0.0; give a number above 0"),
+        (lambda x, y: fit_whitening(x, torch.zeros_like(y)), "of 1 classes given; fit needs two classes"),
+        (lambda x, y: fit_lda(x, torch.arange(len(x))), "one with two rows"),
+        (lambda x, y: fit_pca(x[0], y), r"features have shape \(6,\)"),
         (lambda x, y: get_fit("whitenin"), "did you mean .whitening"),
     ],
 )

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from similis.objective.loss import loss
-from similis.training.gradient_cache import cached_backward, check_batch_norm
+from similis.training.gradient_cache import GradientCache, cached_embeddings, check_batch_norm
 from similis.training.randomness import use_seed
 from similis.values import UserError
 from tests.training.small import FEATURES, Perceptron, batches
@@ -28,10 +28,23 @@ def test_gradients_equal_the_direct_ones(name, chunk):
     expected.backward()
     wanted = [p.grad for p in [*direct.parameters(), *criterion.parameters()]]
     criterion.zero_grad()
-    value = cached_backward(cached, images, lambda e: criterion(e, batch.labels), chunk=chunk, seeds=(3, 0))
+    value = criterion(cached_embeddings(cached, images, chunk=chunk, seeds=(3, 0)), batch.labels)
+    value.backward()
     got = [p.grad for p in [*cached.parameters(), *criterion.parameters()]]
     assert value.item() == pytest.approx(expected.item(), abs=1e-12)
     assert max(float((a - b).abs().max()) for a, b in zip(got, wanted, strict=True)) < 1e-12
+
+
+def test_as_a_loss_it_has_the_parameters_of_its_loss():
+    batch = batches(0, 0)[0]
+    model, criterion = Perceptron(), loss("proxy_anchor", num_classes=4, dim=5)
+    cache = GradientCache(model, criterion, chunk=3)
+    assert [p is q for p, q in zip(cache.parameters(), criterion.parameters(), strict=True)] == [True]
+    assert cache.parameter_groups(0.1)[0]["lr"] == criterion.parameter_groups(0.1)[0]["lr"]
+    with torch.no_grad():
+        assert not cache(batch.images, batch.labels).requires_grad
+    with pytest.raises(UserError, match="chunk is 0"):
+        GradientCache(model, criterion, chunk=0)
 
 
 def test_small_batches_accumulated_are_something_else():
@@ -43,7 +56,7 @@ def test_small_batches_accumulated_are_something_else():
         (criterion(model(part), labels) / 2).backward()
     naive = model.head.weight.grad.clone()
     model.zero_grad()
-    cached_backward(model, images, lambda e: criterion(e, batch.labels), chunk=4, seeds=(0, 0))
+    GradientCache(model, criterion, chunk=4)(images, batch.labels).backward()
     assert not torch.allclose(naive, model.head.weight.grad, rtol=1e-2)
 
 
@@ -72,7 +85,7 @@ def test_gradients_are_those_of_the_whole_batch(name):
     labels = torch.arange(IMAGES) // 4
     criterion = loss(name, num_classes=IMAGES // 4, dim=16)
     cached, direct = model(), model()
-    cached_backward(cached, pictures, lambda e: criterion(e, labels), chunk=CHUNK, seeds=(5,))
+    criterion(cached_embeddings(cached, pictures, chunk=CHUNK, seeds=(5,)), labels).backward()
     own = [p.grad.clone() for p in criterion.parameters()]
     criterion.zero_grad()
     parts = []

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.loss import loss
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.training.loop import Progress, train, train_step
 from similis.training.optimisers import MovingAverage
 from tests.training.small import BATCH, DIM, STEPS, batches, task
@@ -70,7 +70,7 @@ def test_the_schedule_sets_every_rate():
 
 def test_a_memory_gets_the_image_ids():
     made = task()
-    made.loss = WithMemory(loss("triplet"), capacity=100, dim=DIM)
+    made.loss = CrossBatchMemory(loss("triplet"), size=100, dim=DIM)
     fit(made, epochs=1)
     assert set(made.loss.ids[: 4 * BATCH].tolist()) == {100 * n + i for n in range(4) for i in range(BATCH)}
 

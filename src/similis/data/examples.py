@@ -15,6 +15,7 @@ from similis.data.cache import ImageCache
 from similis.data.images import Pixels, prepare
 from similis.data.items import open_item
 from similis.data.manifest import Manifest
+from similis.data.own_data import OWN, apply_transform
 from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
 from similis.labels import encode_labels
@@ -37,7 +38,11 @@ class Request(NamedTuple):
 
 
 def augmented_batch(
-    request: Request, preprocessing: Preprocessing, ids: Tensor, read_image: Callable[[int, float], Pixels]
+    request: Request,
+    preprocessing: Preprocessing,
+    ids: Tensor,
+    read_image: Callable[[int, float], Pixels],
+    transform: Callable[[Any], Any] | None = None,
 ) -> Tensor:
     """All views of the rows of a request (views B, S, S, 3), uint8; each image is read once.
 
@@ -46,6 +51,7 @@ def augmented_batch(
         preprocessing: of the network.
         ids: (N,) that the augmentation of an image is drawn by.
         read_image: (row, what the policy keeps) -> the prepared image.
+        transform: of the policy ``own``.
     """
     policy, count = policy_of(request.policy), len(request.rows)
     wish = preprocessing if request.size is None else replace(preprocessing, size=request.size)
@@ -54,7 +60,10 @@ def augmented_batch(
         image = read_image(row, policy.keep)
         for view in range(request.views):
             draws = draws_of(request.seed, request.epoch, number, view) if policy.crop != "centre" else ()
-            batch[view * count + place] = augment(image, policy, wish, draws)
+            if policy.crop == OWN and transform is not None:
+                batch[view * count + place] = apply_transform(transform, image, wish.size, draws)
+            else:
+                batch[view * count + place] = augment(image, policy, wish, draws)
     return torch.from_numpy(batch)
 
 
@@ -70,10 +79,11 @@ class ImageData:
     labels: Tensor
     ids: Tensor
     caches: dict[float, ImageCache]
+    transform: Callable[[Any], Any] | None = None
 
     def fetch(self, request: Request) -> Tensor:
         """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
-        return augmented_batch(request, self.preprocessing, self.ids, self.read_image)
+        return augmented_batch(request, self.preprocessing, self.ids, self.read_image, self.transform)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""
@@ -175,6 +185,7 @@ def image_data(
     cache_bytes: int = 0,
     policies: tuple[str, ...] = ("resize-crop", "eval"),
     workers: int = 0,
+    transform: Callable[[Any], Any] | None = None,
 ) -> ImageData:
     """Images ready to be loaded, with a cache of decoded ones.
 
@@ -184,6 +195,7 @@ def image_data(
         cache_bytes: budget for decoded, resized images; 0 for none. Results are the same with any budget.
         policies: those that will be asked for; ``resize-crop`` and ``eval`` share one cache.
         workers: number of worker processes that will share the cache.
+        transform: of the policy ``own``.
 
     Example:
         >>> from similis.data.loader import Loader
@@ -195,4 +207,4 @@ def image_data(
     kept = {policy_of(name).keep for name in policies} if cache_bytes else set()
     look = (preprocessing.resize, preprocessing.interpolation)
     caches = {keep: cache_for(manifest, (*look, keep), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
-    return ImageData(manifest, preprocessing, manifest.labels, manifest.ids, caches)
+    return ImageData(manifest, preprocessing, manifest.labels, manifest.ids, caches, transform)

@@ -28,7 +28,7 @@ class Policy:
 
     Attributes:
         crop: ``random`` (a square of the network's size), ``resized`` (a random area, resized), ``turn_square``
-            (the central square, turned, scaled and shifted a little), ``centre``.
+            (the central square, turned, scaled and shifted a little), ``centre``, ``own`` (a transform of the user's).
         flip: mirror half of the images.
         keep: short side kept for the crop, as a multiple of ``Preprocessing.resize``; 1 is exact.
         scale: range of the area of a ``resized`` crop, as a share of the image.
@@ -38,7 +38,7 @@ class Policy:
         shift: largest move along each axis, as a share of the side.
     """
 
-    crop: Literal["random", "resized", "turned", "centre"]
+    crop: Literal["random", "resized", "turned", "centre", "own"]
     flip: bool
     keep: float = 1.0
     scale: tuple[float, float] = (0.08, 1.0)
@@ -55,6 +55,7 @@ POLICIES = {
     # Characters and symbols: mirrored, they are others.
     "affine": Policy(crop="turned", flip=False, turn=10.0, zoom=1.15, shift=0.08),
     "eval": Policy(crop="centre", flip=False),
+    "own": Policy(crop="own", flip=False, keep=4.0),
 }
 
 

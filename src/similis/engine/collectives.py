@@ -7,22 +7,29 @@ of the sum over processes of what each calls ``backward`` on, whatever a loss do
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from similis.registry import register_communicator
 from similis.values import Communicator, UserError
 
 # torch 2.13 renamed both and warns about the old names, which are all that torch 2.6 has
 _all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+SAME_CALLS = "every rank must make the same calls in the same order, a rank without rows included"
 
 
 class Collectives:
@@ -33,19 +40,23 @@ class Collectives:
         world: number of processes.
         bytes: what this process has handed to each collective so far, padding included.
 
+    Tensors of a device that the group's backend takes are exchanged there. Others travel between the hosts, over gloo,
+    so labels and counts on the host never make it wait for a device.
+
     Args:
         group: a process group; None for that of all processes.
-        device: where the group's backend wants its tensors; those of other devices are moved there and back.
+        device: where this process computes; None for the current device of the type that the group takes.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> None:
+    def __init__(self, group: dist.ProcessGroup | None = None, device: torch.device | str | None = None) -> None:
         if not dist.is_initialized():
             raise UserError(
                 "torch.distributed is not initialised in this process; start it by torchrun and call "
                 "torch.distributed.init_process_group, or use similis.engine.launch_ranks.launch"
             )
         self.group = group
-        self.device = torch.device(device)
+        self.takes = device_types(group)
+        self.device = current_device(self.takes) if device is None else torch.device(device)
         self.rank = dist.get_rank(group)
         self.world = dist.get_world_size(group)
         self.bytes: Counter[str] = Counter()
@@ -55,10 +66,32 @@ class Collectives:
         summed: Tensor = _Sum.apply(value, self)  # type: ignore[no-untyped-call]
         return summed
 
-    def counts(self, rows: int) -> tuple[int, ...]:
-        """The number of rows that each process has, in the order of ranks."""
-        found = self._gather_over_ranks(torch.tensor([rows], dtype=torch.int64, device=self.device))
-        return tuple(found.tolist())
+    @cached_property
+    def host(self) -> dist.ProcessGroup | None:
+        """The group of the same processes that takes tensors of the host."""
+        if "cpu" in self.takes:
+            return self.group
+        everybody = dist.get_process_group_ranks(dist.group.WORLD if self.group is None else self.group)
+        made: dist.ProcessGroup = dist.new_group(everybody, backend="gloo", use_local_synchronization=True)
+        return made
+
+    def counts(self, rows: int, call: str = "") -> tuple[int, ...]:
+        """The number of rows that each process has, in the order of ranks.
+
+        Args:
+            rows: of this process.
+            call: what this process is about to compute, in words; processes with different words get an error.
+        """
+        own = torch.tensor([[rows, zlib.crc32(call.encode())]], dtype=torch.int64, device="cpu")
+        try:
+            found = self._gather_over_ranks(own)
+        except RuntimeError as error:
+            error.add_note(f"rank {self.rank} waited for the other ranks in {call or 'an exchange'}; {SAME_CALLS}")
+            raise
+        others = [rank for rank in range(self.world) if found[rank, 1] != own[0, 1]]
+        if others:
+            raise UserError(f"rank {self.rank} computes {call}, and rank {others[0]} something else; {SAME_CALLS}")
+        return tuple(found[:, 0].tolist())
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
         """The rows (n, ...) of all processes in the order of ranks; n may differ, the rest of the shape not.
@@ -74,9 +107,9 @@ class Collectives:
 
     def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
         """The value of one process, without gradient; shape and type must be known to all."""
-        out = self._copy(value)
+        out, group = self._copy(value), self._group_for(value)
         self.bytes["broadcast"] += size_of(out)
-        dist.broadcast(out, group=self.group, group_src=source)
+        dist.broadcast(out, group=group, group_src=source)
         return out.to(value.device)
 
     def average(self, values: Sequence[Tensor]) -> None:
@@ -94,14 +127,20 @@ class Collectives:
         """Return when every process has come here."""
         dist.barrier(self.group)
 
+    def _group_for(self, value: Tensor) -> dist.ProcessGroup | None:
+        return self.group if value.device.type in self.takes else self.host
+
+    def _place_of(self, value: Tensor) -> torch.device:
+        return value.device if value.device.type in self.takes else torch.device("cpu")
+
     def _copy(self, value: Tensor) -> Tensor:
-        """A value of its own where the group wants it."""
-        return value.detach().to(self.device, copy=True).contiguous()
+        """A value of its own where its group wants it."""
+        return value.detach().to(self._place_of(value), copy=True).contiguous()
 
     def _sum_over_ranks(self, value: Tensor) -> Tensor:
-        out = self._copy(value)
+        out, group = self._copy(value), self._group_for(value)
         self.bytes["sum"] += size_of(out)
-        dist.all_reduce(out, group=self.group)
+        dist.all_reduce(out, group=group)
         return out.to(value.device)
 
     def _gather_over_ranks(self, rows: Tensor) -> Tensor:
@@ -113,10 +152,10 @@ class Collectives:
         return self._exchange("scatter", _reduce_scatter, rows, len(rows) // self.world)
 
     def _exchange(self, kind: str, collective: Any, rows: Tensor, length: int) -> Tensor:
-        here = rows.to(self.device).contiguous()
+        here, group = rows.to(self._place_of(rows)).contiguous(), self._group_for(rows)
         out = here.new_empty((length, *rows.shape[1:]))
         self.bytes[kind] += size_of(rows)
-        collective(out, here, group=self.group)
+        collective(out, here, group=group)
         return out.to(rows.device)
 
 
@@ -143,6 +182,42 @@ class _Gather(torch.autograd.Function):
         processes, counts = ctx.processes, ctx.counts
         blocks = torch.cat([pad_rows(block, max(counts)) for block in torch.split(gradients[0], list(counts))])
         return processes._scatter_over_ranks(blocks)[: counts[processes.rank]], None, None
+
+
+_known: WeakKeyDictionary[dist.ProcessGroup, Collectives] = WeakKeyDictionary()
+
+
+@register_communicator
+def find_ranks(group: dist.ProcessGroup | None = None) -> Collectives | None:
+    """The communicator of a process group, made once; None where this process is alone."""
+    if not dist.is_available() or not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise UserError(
+                f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but this process is in no group; call "
+                "torch.distributed.init_process_group before the first step"
+            )
+        return None
+    whole = group or dist.group.WORLD
+    assert whole is not None
+    if dist.get_world_size(whole) == 1:
+        return None
+    if whole not in _known:
+        _known[whole] = Collectives(whole)
+    return _known[whole]
+
+
+def device_types(group: dist.ProcessGroup | None) -> frozenset[str]:
+    """Types of the devices whose tensors a group takes; gloo takes the host's, whatever it may claim."""
+    pairs = [pair.split(":") for pair in dist.get_backend_config(group).split(",")]
+    return frozenset(device for device, backend in pairs if backend != "gloo" or device == "cpu")
+
+
+def current_device(types: frozenset[str]) -> torch.device:
+    """The current device of the accelerator among these types, or else the host."""
+    others = sorted(types - {"cpu"})
+    if not others:
+        return torch.device("cpu")
+    return torch.device(others[0], torch.get_device_module(others[0]).current_device())
 
 
 def replicate(network: nn.Module, communicator: Communicator | None) -> nn.Module:

@@ -5,24 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from similis.model.bundle_files import holds_model, read_whole
+from torch import nn
+
+from similis.model.bundle_files import ABOUT, holds_model, read_json, read_whole
 from similis.model.finished import finished, trained_model
 from similis.model.model import Model
 from similis.model.model_folder import read_model_folder
 from similis.model.seen_classes import read_trained_on
 from similis.model.verification import read_threshold
+from similis.networks.backbone import HANDED_OVER
+from similis.networks.own_network import keep_network
 from similis.run.machine import Machine
 from similis.run.network import build_network
 from similis.run.spec import ModelSpec
+from similis.values import UserError
 
 
-def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
+def load(path: str | Path, *, device: str = "auto", workers: int = 0, network: nn.Module | None = None) -> Model:
     """The model of a finished run, or one that :meth:`Model.save` wrote.
 
     Args:
         path: the folder of a run (``runs/photos-1``), of runs with a single finished one, or of a saved model.
         device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
         workers: processes that read the images of a data set.
+        network: the module that the model was trained with, if it was your own; its weights do not matter.
 
     Example:
         >>> import tempfile
@@ -32,6 +38,8 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
         256
     """
     machine, folder = Machine(device=device, workers=workers), Path(path)
+    if network is not None:
+        keep_network(network, own_name(folder))
     if holds_model(folder):
         return read_whole(folder, lambda: load_folder(folder, machine))
     result = finished(folder)
@@ -39,6 +47,14 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0) -> Model:
     model = Model(embedder, result.spec.model, name=result.address, machine=machine, folder=folder)
     model.chosen, model.trained_on = read_threshold(folder), read_trained_on(folder)
     return model
+
+
+def own_name(folder: Path) -> str:
+    """The name of the user's own network in a run or in a saved model."""
+    spec = read_json(folder / ABOUT)["network"] if holds_model(folder) else finished(folder).spec.model.model_dump()
+    if not str(spec["backbone"]).startswith(HANDED_OVER):
+        raise UserError(f"{folder} was trained with {spec['backbone']}, which needs no code of yours; drop network=")
+    return str(spec["backbone"]).removeprefix(HANDED_OVER)
 
 
 def load_folder(folder: Path, machine: Machine) -> Model:

@@ -17,6 +17,7 @@ from similis.values import MissingExtraError, Options, Preprocessing, UserError,
 F = TypeVar("F", bound=Callable[..., Any])
 PRETRAINED = "pretrained"
 ZOO = "timm"
+HANDED_OVER = "own:"  # before the name of a network that was handed over in Python
 
 
 class Backbone(nn.Module):

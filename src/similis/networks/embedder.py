@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from similis.networks.backbone import Backbone, Setting, build_backbone
+from similis.networks.backbone import HANDED_OVER, Backbone, Setting, build_backbone
+from similis.networks.own_network import build_own
 from similis.networks.pooling import OWN, POOLINGS, Pooling
 from similis.networks.weights import build_initialised, part_generator
 from similis.registry import unknown
@@ -225,7 +226,7 @@ def build_embedder(
         raise UserError(f"image_size is {image_size}; give a number of pixels, or None for the backbone's own")
     setting = Setting(backbone, weights, image_size, part_generator(seed, "backbone"), pooling == OWN)
     return Embedder(
-        build_backbone(setting, options or {}),
+        build_own(setting) if backbone.startswith(HANDED_OVER) else build_backbone(setting, options or {}),
         pooling=pooling,
         dim=dim,
         layer_norm=layer_norm,

@@ -137,6 +137,7 @@ class Context:
         class_weights: (C,) how many classes each proxy stands for; None for one each.
         draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
         hosts: labels and ids of a device that this call knows on the host; None on the host itself.
+        counts: rows of the batch on each rank, where they were exchanged already.
     """
 
     communicator: Communicator | None = None
@@ -146,10 +147,13 @@ class Context:
     class_weights: Tensor | None = None
     draws: DrawNumbers | None = None
     hosts: HostCopies | None = None
+    counts: tuple[int, ...] | None = None
 
     def partition(self, rows: int) -> Partition | None:
         """How the global batch is spread if this rank has that many rows of it; None when it is alone."""
-        return None if self.communicator is None else Partition(self.communicator, self.communicator.counts(rows))
+        if self.communicator is None:
+            return None
+        return Partition(self.communicator, self.counts or self.communicator.counts(rows))
 
 
 LOCAL = Context()
@@ -193,7 +197,7 @@ def distributed(communicator: Communicator | None) -> AbstractContextManager[Non
         >>> with distributed(None):
         ...     pass
     """
-    return use_context(replace(_current.get(), communicator=communicator))
+    return use_context(replace(_current.get(), communicator=communicator, counts=None))
 
 
 def tiles(rows: int, columns: int) -> AbstractContextManager[None]:

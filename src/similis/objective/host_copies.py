@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from similis.objective.context import HostCopies, current_context, use_context
+from similis.objective.context import HostCopies, Partition, current_context, use_context
 
 
 @contextmanager
@@ -50,3 +50,11 @@ def known_on_host(values: Tensor, host: Tensor) -> Tensor:
     """The values, which from now on need not be fetched: their copy on the host is this."""
     hosts = current_context().hosts
     return values if hosts is None or values.is_cpu else hosts.add(values, host)
+
+
+def gather_integers(values: Tensor, joint: Partition) -> Tensor:
+    """Labels, ids or a relation of all ranks; vectors travel between the hosts, so that no rank waits to know them."""
+    if values.is_cpu or values.ndim > 1:
+        return joint.gather(values)
+    host = joint.gather(on_host(values))
+    return known_on_host(host.to(values.device, non_blocking=True), host)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,16 +24,18 @@ from similis.objective.batch import (
 )
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, draw_number, use_context
-from similis.objective.host_copies import plan_on_host
+from similis.objective.host_copies import gather_integers, plan_on_host
 from similis.objective.loss_options import check_options, get_preset, keyword_options
 from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
+from similis.objective.ranks import Ranks, join_ranks, share_batch
 from similis.objective.references import References, batch_references
 from similis.objective.terms.gradients import scale_gradient
-from similis.registry import Family, LossEntry, losses, unknown
+from similis.registry import LossEntry, losses
 from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
 
 BUILT_WITH = ("class_ids", "dim", "num_classes")  # what a loss with proxies is given beside its options
+Given = tuple[References | None, Pairs | Triplets | None]  # what a call names instead of its batch and its miner
 MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner overrides
 
 
@@ -58,6 +62,9 @@ class Loss(nn.Module):
     ) -> None:
         super().__init__()
         self.entry = entry
+        self.plain = (
+            copy.deepcopy(entry.plain) if isinstance(entry.plain, nn.Module) else None
+        )  # with its own parameters
         self.options = dict(options)
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
@@ -73,6 +80,7 @@ class Loss(nn.Module):
         self.mined: Counts | None = None
         self.lonely = False  # whether it has warned of a batch without positives
         self.classes: Partition | None = None  # how the proxies are sharded over ranks (see ``sharding``)
+        self.ranks: Ranks | None = None  # whose batches it sees; None for those of the context
 
     def forward(
         self,
@@ -109,29 +117,46 @@ class Loss(nn.Module):
 
         ``classes`` tells how proxies that were handed over are sharded; None for as the loss's own are.
         """
+        if self.ranks is not None and current_context().communicator is None and self.ranks.find() is not None:
+            with self.join_ranks():
+                return self.of(embeddings, labels, learned, references=references, tuples=tuples, classes=classes)
         check_embeddings(embeddings, learned)
         labels = labels if isinstance(labels, Tensor) else self.encode(labels, references)
         if references is not None or tuples is not None or labels.ndim == 2:
             check_call(self.entry, labels, references, tuples)
+        if current_context().communicator is not None:
+            return self._on_ranks(embeddings, labels, learned, (references, tuples), classes)
         if embeddings.is_cpu or torch.compiler.is_compiling():
             return self._value(embeddings, labels, learned, (references, tuples), classes)
         with plan_on_host(embeddings, labels) as here:
             return self._value(embeddings, here, learned, (references, tuples), classes)
 
+    def join_ranks(self) -> AbstractContextManager[None]:
+        """Inside, losses see the batches of the ranks that this loss was built for."""
+        return join_ranks(self.ranks)
+
+    def _on_ranks(
+        self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given, classes: Partition | None
+    ) -> Tensor:
+        """As :meth:`of`, of the rows of all ranks."""
+        if self.entry.plain is not None:
+            raise UserError(f"{self.entry.name} is a plain function, which sees the rows of one process; use one rank")
+        sharded = classes is not None or self.classes is not None
+        with (
+            share_batch(self.entry.name, embeddings, learned, sharded=sharded) as averaged,
+            plan_on_host(embeddings, labels) as here,
+        ):
+            return self._value(embeddings, here, averaged, given, classes)
+
     def _value(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        learned: Mapping[str, Tensor],
-        given: tuple[References | None, Pairs | Triplets | None],
-        classes: Partition | None,
+        self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given, classes: Partition | None
     ) -> Tensor:
         """As :meth:`of`, with labels where the embeddings are."""
         references, tuples = given
         if not len(embeddings) and current_context().communicator is None:
             self.mined = None if self.miner is None else Counts(0, 0)
             return sum((0 * value.sum() for value in learned.values()), 0 * widen(embeddings).sum())
-        if self.class_ids is not None and learned and labels.ndim == 1:
+        if self.class_ids is not None and (learned or self.plain is not None) and labels.ndim == 1:
             labels = self.class_rows(labels)
         arguments: dict[str, Any] = dict(self.options) | dict(learned)
         if self.miner is not None and tuples is None:
@@ -147,7 +172,7 @@ class Loss(nn.Module):
         classes = self.classes if classes is None else classes
         if classes is not None:
             return self._divided(embeddings, labels, arguments, classes)
-        value: Tensor = self.entry.function(embeddings, labels, **arguments)
+        value: Tensor = (self.entry.function if self.plain is None else self.plain)(embeddings, labels, **arguments)
         if value.ndim:
             raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")
         if torch.compiler.is_compiling():
@@ -167,7 +192,7 @@ class Loss(nn.Module):
             if isinstance(own, Tensor) and own.ndim > 1:
                 # the value is formed once for each rank, but a shard has one owner
                 arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
-        embeddings, labels = batch.gather(embeddings), batch.gather(labels)
+        embeddings, labels = batch.gather(embeddings), gather_integers(labels, batch)
         with use_context(replace(current_context(), shards=classes, communicator=None)):
             value: Tensor = self.entry.function(embeddings, labels, **arguments)
         return value
@@ -213,17 +238,6 @@ class Loss(nn.Module):
         return ", ".join([repr(self.entry.name), *words])
 
 
-def list_losses(family: str | None = None) -> list[str]:
-    """Names of the registered losses, those of plug-ins included.
-
-    Args:
-        family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
-    """
-    if family is not None and family not in get_args(Family):
-        raise UserError(unknown("family of losses", family, get_args(Family)))
-    return [entry.name for entry in losses if family in (None, entry.family)]
-
-
 def loss(
     name: str,
     *,
@@ -233,6 +247,8 @@ def loss(
     preset: str | None = None,
     miner: str | Miner | None = None,
     seed: int = 0,
+    distributed: bool = False,
+    group: object = None,
     **options: OptionValue,
 ) -> Loss:
     """Build a loss by name.
@@ -246,6 +262,10 @@ def loss(
         preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
         miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
         seed: of the generator that starts the proxies, and of a miner's draws.
+        distributed: the batch is that of all ranks of the process group. Every rank calls the loss with its own rows
+            and gets the loss of the global batch; gradients of the loss's own parameters are those of that loss, and
+            ``DistributedDataParallel`` makes those of the network so. A process without a group is alone.
+        group: a ``torch.distributed`` process group instead of that of all processes.
         **options: options of that loss, checked against its signature (see ``similis losses show``).
 
     Example:
@@ -270,7 +290,9 @@ def loss(
         elif start is not None:  # a plain number: this time the argument is a constant, not learned
             formula[argument] = start
     wanted = miner if miner is not None else (chosen.miner if chosen else None)
-    return Loss(
+    made = Loss(
         entry, {**keyword_options(entry), **formula}, learned, class_ids=ids, names=names,
         miner=resolve_miner(entry, wanted), lr_multiplier=chosen.lr_multiplier if chosen else None, seed=seed,
     )  # fmt: skip
+    made.ranks = Ranks(group) if distributed else None
+    return made

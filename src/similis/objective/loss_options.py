@@ -11,8 +11,19 @@ from torch import Tensor
 
 from similis.introspection import keyword_defaults
 from similis.objective.mining import resolve_miner
-from similis.registry import LossEntry, Preset, losses, unknown
+from similis.registry import Family, LossEntry, Preset, losses, unknown
 from similis.values import Options, OptionValue, UserError
+
+
+def list_losses(family: str | None = None) -> list[str]:
+    """Names of the registered losses, those of plug-ins included.
+
+    Args:
+        family: ``pair``, ``triplet``, ``proxy`` or ``classification``; None for all.
+    """
+    if family is not None and family not in get_args(Family):
+        raise UserError(unknown("family of losses", family, get_args(Family)))
+    return [entry.name for entry in losses if family in (None, entry.family)]
 
 
 def check_settings(name: str, options: Options, *, preset: str | None = None, miner: str | None = None) -> None:

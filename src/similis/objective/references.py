@@ -15,7 +15,7 @@ from torch import Tensor
 
 from similis.objective.batch import check_relation
 from similis.objective.context import Partition, current_context
-from similis.objective.host_copies import on_host
+from similis.objective.host_copies import gather_integers, on_host
 from similis.objective.terms.tile import Set
 from similis.values import UserError
 
@@ -147,7 +147,7 @@ def batch_references(embeddings: Tensor, labels: Tensor, memory: Block | None = 
     first, vectors, own_labels = 0, embeddings, None if relation is not None else labels
     if joint is not None:
         first, vectors = joint.first, joint.gather(embeddings)
-        own_labels = None if own_labels is None else joint.gather(own_labels)
+        own_labels = None if own_labels is None else gather_integers(own_labels, joint)
     position = torch.arange(len(vectors) if joint is None else joint.size, device=embeddings.device)
     block = Block(
         vectors=vectors,

@@ -13,19 +13,23 @@ from torch import Tensor
 
 from similis.objective.context import Partition, spread_evenly
 from similis.objective.loss import Loss
+from similis.registry import find_communicator
 from similis.values import Communicator, UserError
 
 
-def shard(loss: Loss, communicator: Communicator) -> Loss:
+def shard(loss: Loss, communicator: Communicator | None = None) -> Loss:
     """Keep only this rank's share of the proxies; the loss is changed in place.
 
-    Call it inside ``distributed(communicator)`` afterwards, and leave ``loss.shared_parameters()`` alone the
-    parameters whose gradients are averaged.
+    The gradient of a share is complete: do not average it over ranks, nor wrap the loss in
+    ``DistributedDataParallel``.
 
     Args:
         loss: with proxies (C, D) or (C, K, D), equal on all ranks.
-        communicator: the ranks that share them.
+        communicator: the ranks that share them; None for those of the process group, as with ``distributed=True``.
     """
+    communicator = find_communicator() if communicator is None else communicator
+    if communicator is None:
+        raise UserError("this process is alone, so there is nobody to share classes with; start several by torchrun")
     if loss.classes is not None:
         raise UserError(f"the proxies of {loss.entry.name} are sharded already")
     vectors = {name: value for name, value in loss.learned.items() if value.ndim > 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,12 @@ import torch
 from torch import Tensor
 
 from similis.labels import encode_labels
+from similis.registry import find_communicator
 from similis.retrieval.embed import as_embedded
+from similis.retrieval.evaluated_rows import Rows, join_answers, join_gallery, join_shards
+from similis.retrieval.evaluation import Evaluation as Evaluation
 from similis.retrieval.match_ranks import ranked_tiles
-from similis.retrieval.metrics import agreement, collapse, ranking
+from similis.retrieval.metrics import agreement, collapse, graded, ranking
 from similis.retrieval.metrics.clustering import kmeans
 from similis.retrieval.reranking import score_queries
 from similis.retrieval.search import hidden_members, members
@@ -23,51 +25,16 @@ from similis.values import Embedded, Neighbors, UserError
 UNIFORMITY_ROWS = 4096  # uniformity uses all pairs of this many rows at most, drawn by the seed
 
 
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """What was measured, on the host; nothing is averaged away.
-
-    Attributes:
-        per_query: metric name -> (Q,) float64; NaN for a query without any match in its gallery.
-        means: metric name -> mean over the counted queries (those with a match); NaN if there are none.
-        whole: metrics of the whole set: collapse checks, and NMI, AMI, pair F1 if asked for.
-        matches: (Q,) R, the number of right answers in the gallery of each query.
-        queries: (Q,) rows of the embedding that asked.
-        neighbors: for each query the nearest rows of the embedding, in the order that the metrics saw:
-            of equal similarity the wrong one first. -1 and -inf where there are none.
-    """
-
-    per_query: Mapping[str, Tensor]
-    means: Mapping[str, float]
-    whole: Mapping[str, float]
-    matches: Tensor
-    queries: Tensor
-    neighbors: Neighbors
-
-    def __repr__(self) -> str:
-        """The means in one line; tensors are left out."""
-        words = [f"{name} {100 * value:.2f} %" for name, value in self.means.items()]
-        return f"Evaluation({', '.join(words)}; {self.counted} queries, {self.excluded} more without a match)"
-
-    @property
-    def excluded(self) -> int:
-        """How many queries have no match in their gallery: in no mean, as no embedding could answer them."""
-        return int((self.matches == 0).sum())
-
-    @property
-    def counted(self) -> int:
-        """How many queries the means are over."""
-        return len(self.matches) - self.excluded
-
-
 def evaluate(
     embedded: Embedded | Tensor,
     labels: Any = None,
     *,
     ks: tuple[int, ...] = (1, 2, 4, 8),
     queries: Tensor | None = None,
-    gallery: Tensor | None = None,
+    gallery: Tensor | Embedded | tuple[Tensor, Any] | None = None,
     groups: Any = None,
+    relevance: Tensor | None = None,
+    distributed: bool = False,
     similarity: Similarity = "cosine",
     rerank: str = "",
     neighbors: int = 8,
@@ -86,14 +53,22 @@ def evaluate(
       paper counts such queries as failures, multiply by ``counted / (counted + excluded)``.)
     - k beyond the gallery is allowed; precision@k still divides by k.
     - With ``groups``, gallery rows of the query's own group are neither matches nor non-matches.
+    - With grades (``relevance``, or several labels a row), a match is what has a gain above 0, and nDCG@k and mAP (over
+      all matches) join the metrics.
 
     Args:
         embedded: vectors (N, D), labels (N,), ids (N,); or the vectors alone, with their labels beside them.
-        labels: (N,) of vectors alone: a tensor, or a list of any hashable values such as strings.
+        labels: (N,) of vectors alone: a tensor, or a list of any hashable values such as strings; or (N, L), several
+            labels for each row: the gain of an answer is the sum over labels of the products, for 0 and 1 the number of
+            labels that it shares with the query.
         ks: cuts of recall and precision.
         queries: mask (N,) or row numbers of the rows that ask; None for all.
-        gallery: mask (N,) or row numbers of the rows that answer; None for all.
+        gallery: mask (N,) or row numbers of the rows that answer; None for all. Or other rows than those that ask:
+            (vectors, labels) or an ``Embedded``.
         groups: (N,) for leave-group-out (a camera, a session), labels of any kind; a negative integer is no group.
+        relevance: (Q, G) gains of the gallery's rows for each query, at least 0, instead of those of the labels.
+        distributed: the rows are a shard, and every rank of the process group has one; all get the result of all
+            rows. Each rank holds all vectors and asks with its part of the queries.
         similarity: "cosine" or "dot".
         rerank: "alpha-qe" (query expansion) or "k-reciprocal" re-ranks the neighbours; for "cosine".
         neighbors: how many nearest neighbours to keep in the result.
@@ -111,43 +86,80 @@ def evaluate(
         >>> found.means["recall@1"], found.means["map@r"], found.excluded
         (1.0, 1.0, 1)
     """
+    apart = labels is not None
     embedded = as_embedded(embedded, labels)
+    if isinstance(gallery, tuple):
+        embedded, queries, gallery = join_gallery(embedded, gallery, apart=apart)
     groups = None if groups is None else encode_labels(groups)
+    ranks = find_communicator() if distributed else None
+    every = Rows(
+        embedded, _rows("queries", queries, embedded.vectors), _rows("gallery", gallery, embedded.vectors), groups
+    )
+    embedded, asking, answering, groups = every if ranks is None else join_shards(every, ranks, apart=apart)
     _check(embedded, ks, neighbors, groups)
     if rerank and similarity != "cosine":
         raise UserError(f"rerank={rerank!r} and similarity={similarity!r} given; re-ranking is defined for 'cosine'")
     vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
-    asking = _rows("queries", queries, vectors)
-    answering = _rows("gallery", gallery, vectors)
-    rows = vectors if gallery is None else vectors[answering]
+    asking, answering = asking.to(vectors.device), answering.to(vectors.device)
+    rows = vectors[answering]
     own_ids = (ids[asking], ids[answering])
     own_groups = None if groups is None else (groups.to(ids.device)[asking], groups.to(ids.device)[answering])
-    tiles = ranked_tiles(
-        score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups),
-        len(answering),
-        members(labels[asking], labels[answering]),
-        hidden_members(own_ids, own_groups),
-        cut=max(ks, default=1),
-        nearest=neighbors,
-        tile=tile,
-        width=len(answering) if rerank == "k-reciprocal" else block_width(len(answering), tile),
-    )
-    per_query, matches, nearest = _measure(tiles, _ranking_metrics(ks), answering)
+    score = score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups)
+    hidden, metrics = hidden_members(own_ids, own_groups), _ranking_metrics(ks)
+    gains = _gains(labels, relevance, asking, answering)
+    tiles: Tiles
+    if gains is None:
+        tiles = ranked_tiles(
+            score,
+            len(answering),
+            members(labels[asking], labels[answering]),
+            hidden,
+            cut=max(ks, default=1),
+            nearest=neighbors,
+            tile=tile,
+            width=len(answering) if rerank == "k-reciprocal" else block_width(len(answering), tile),
+        )
+    else:
+        sizes = len(asking), len(answering)
+        tiles = graded.graded_tiles(score, gains, sizes, hidden, nearest=neighbors, tile=tile)
+        metrics = {**metrics, **_graded_metrics(ks)}
+    per_query, matches, nearest = _measure(tiles, metrics, answering)
     whole = _collapse(vectors, labels, seed) if collapse_checks else {}
     whole |= _clustering(vectors, labels, seed, tile) if clustering else {}
     matches, asking, nearest = matches.cpu(), asking.cpu(), Neighbors(*(part.cpu() for part in nearest))
     per_query = {name: values.cpu() for name, values in per_query.items()}
+    if ranks is not None:
+        per_query, matches, nearest, asking = join_answers(per_query, matches, nearest, asking, ranks)
     means = {name: float(values[matches > 0].mean()) for name, values in per_query.items()}
-    return Evaluation(per_query, means, whole, matches, asking, nearest)
+    classes = labels.cpu()[asking] if labels.ndim == 1 else torch.arange(len(asking))
+    return Evaluation(per_query, means, whole, matches, asking, classes, nearest)
 
 
-Metrics = Mapping[str, Callable[[ranking.Ranks], Tensor]]
+def _gains(
+    labels: Tensor, relevance: Tensor | None, asking: Tensor, answering: Tensor
+) -> Callable[[Tensor], Tensor] | None:
+    """Queries (t,) -> gains (t, G) of the gallery; None where a match is an equal label."""
+    if relevance is not None:
+        if relevance.shape != (len(asking), len(answering)) or bool((relevance < 0).any()):
+            raise UserError(
+                f"relevance has shape {tuple(relevance.shape)} and {len(asking)} queries meet {len(answering)} rows; "
+                "give one gain for each, 0 or more (with distributed=True give labels instead)"
+            )
+        return lambda rows: relevance.to(asking.device)[rows]
+    if labels.ndim == 1:
+        return None
+    asked, known = labels[asking].double(), labels[answering].double()
+    return lambda rows: asked[rows] @ known.T
 
 
-def _measure(
-    tiles: Iterable[tuple[Tensor, ranking.Ranks, Neighbors]], metrics: Metrics, answering: Tensor
-) -> tuple[dict[str, Tensor], Tensor, Neighbors]:
+Tiles = Iterable[tuple[Tensor, Any, Neighbors]]
+
+
+Metrics = Mapping[str, Callable[[Any], Tensor]]
+
+
+def _measure(tiles: Tiles, metrics: Metrics, answering: Tensor) -> tuple[dict[str, Tensor], Tensor, Neighbors]:
     """Values of each query, its matches, its neighbours as rows of the embedding."""
     parts = [
         (rows, found.matches, *near, *(metric(found) for metric in metrics.values())) for rows, found, near in tiles
@@ -170,6 +182,11 @@ def _ranking_metrics(ks: tuple[int, ...]) -> Metrics:
     }
 
 
+def _graded_metrics(ks: tuple[int, ...]) -> Metrics:
+    """Name -> function of gains."""
+    return {**{f"ndcg@{k}": partial(graded.ndcg_at_k, k=k) for k in ks}, "map": graded.average_precision}
+
+
 def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     """Collapse checks; on the sphere with cosine similarity, on the vectors as they are with dot."""
     chance = torch.Generator().manual_seed(seed)
@@ -177,12 +194,14 @@ def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     return {
         "spectral_decay": collapse.spectral_decay(vectors),
         "uniformity": collapse.uniformity(vectors[some]) if len(vectors) > 1 else float("nan"),
-        "alignment": collapse.alignment(vectors, labels),
+        **({} if labels.ndim > 1 else {"alignment": collapse.alignment(vectors, labels)}),
     }
 
 
 def _clustering(vectors: Tensor, labels: Tensor, seed: int, tile: int) -> dict[str, float]:
     """Agreement of classes with as many k-means clusters."""
+    if labels.ndim > 1:
+        raise UserError("clustering=True given with several labels for each row; clusters are compared with classes")
     classes = len(torch.unique(labels))
     found = kmeans(vectors, classes, generator=torch.Generator().manual_seed(seed), tile=tile)
     names = {"nmi": agreement.nmi, "ami": agreement.ami, "pair_f1": agreement.pair_f1}

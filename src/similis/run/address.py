@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from similis.data.sampling import samplers
-from similis.networks.backbone import ZOO, backbones
+from similis.networks.backbone import HANDED_OVER, ZOO, backbones
 from similis.objective.loss_options import get_preset
 from similis.registry import losses, miners, regularisers
 from similis.run.source import source_hash
@@ -71,6 +71,8 @@ def without_places(spec: RunSpec) -> dict[str, Any]:
     values["model"]["pooling"] = spec.model.pooled_by
     if spec.model.head == "trained":
         del values["model"]["head"]  # as before there was a choice
+    if spec.training.transform is None:
+        del values["training"]["transform"]  # likewise
     values["objective"]["loss"] = losses.get(spec.objective.loss).name
     del values["data"]["exclude"]  # the division of the data says what is left out
     del values["evaluation"]["untouched"]  # another model is measured beside this one, whose numbers stay
@@ -95,7 +97,9 @@ def source_fingerprints(spec: RunSpec) -> dict[str, str]:
 
 
 def source_of_backbone(name: str) -> str:
-    """Hash of the source of a network, or of the file that builds those of timm."""
+    """Hash of the source of a network, or of the file that builds those of timm; one of the user's is in its name."""
+    if name.startswith(HANDED_OVER):
+        return name
     return source_hash(backbones, name if name in backbones else ZOO)
 
 

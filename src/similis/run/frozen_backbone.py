@@ -96,7 +96,7 @@ def begin_with_whitening(parts: Parts, labels: Tensor, rows: Tensor) -> None:
     if not isinstance(data, FeatureData):
         raise UserError("model.head is whitening+trained, which needs cached features; set model.trains=head")
     known = data.vectors[rows], labels[rows]
-    set_head(parts, get_fit("whitening")(*known, parts.model.dim, ledoit_wolf(*known)))
+    set_head(parts, get_fit("whitening")(*known).map(parts.model.dim, ledoit_wolf(*known)))
 
 
 def set_head(parts: Parts, found: LinearMap) -> None:
@@ -127,7 +127,7 @@ def fit_split(
         shrinkage, values = choose_shrinkage(name, train, validation, dim, judge=judge_recall)
     else:
         shrinkage, values = ledoit_wolf(*both), {}
-    return Fitted(get_fit(name)(*both, dim, shrinkage), shrinkage, values.get(shrinkage))
+    return Fitted(get_fit(name)(*both).map(dim, shrinkage), shrinkage, values.get(shrinkage))
 
 
 def judge_recall(vectors: Tensor, labels: Tensor) -> float:

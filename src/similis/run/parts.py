@@ -14,13 +14,14 @@ from similis.data.loader import Loader
 from similis.data.manifest import Manifest
 from similis.data.noise import with_wrong_labels
 from similis.data.open_data import explain_read_errors, list_data
+from similis.data.own_data import find_transform
 from similis.data.sampling import samplers
 from similis.data.splits import Split, split_data
 from similis.networks.embedder import Embedder
 from similis.networks.text import load_similarity
 from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Objective, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
@@ -95,10 +96,18 @@ def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
 def build_loader(model: Embedder, source: Source, spec: RunSpec, machine: Machine) -> Loader:
     """Batches of the run's images as the model wants them."""
     policies = ("eval",) if spec.model.keeps_backbone else (spec.training.policy, "eval")
-    return images_for(model, source.manifest, machine, policies=policies)
+    transform = find_transform(spec.training.transform)
+    return images_for(model, source.manifest, machine, policies=policies, transform=transform)
 
 
-def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policies: tuple[str, ...]) -> Loader:
+def images_for(
+    model: Embedder,
+    manifest: Manifest,
+    machine: Machine,
+    *,
+    policies: tuple[str, ...],
+    transform: Callable[[Any], Any] | None = None,
+) -> Loader:
     """Batches of a manifest's images, prepared as the model wants them."""
     preprocessing = model.preprocessing
     if (preprocessing is None) != manifest.has("vector"):
@@ -114,6 +123,7 @@ def images_for(model: Embedder, manifest: Manifest, machine: Machine, *, policie
         cache_bytes=machine.cache_bytes,
         policies=policies,
         workers=machine.workers,
+        transform=transform,
     )
     return Loader(data, workers=machine.workers, channels_last=True, device=machine.chosen)
 
@@ -132,7 +142,7 @@ def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Obje
     sized: Loss | Nested = Nested(base, o.nested_sizes) if o.nested_sizes else base
     made: Objective = sized
     if o.memory:
-        made = WithMemory(sized, capacity=o.memory, dim=dim, start=o.memory_start)
+        made = CrossBatchMemory(sized, size=o.memory, dim=dim, start=o.memory_start)
     if o.language is None:
         return made
     matrix = load_similarity(o.language).select(list(classes.values()))

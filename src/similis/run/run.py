@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from similis.data.examples import FeatureData
 from similis.data.loader import Loader
+from similis.data.manifest import Manifest
+from similis.data.own_data import OWN, keep_transform, open_dataset
+from similis.networks.backbone import HANDED_OVER
+from similis.networks.own_network import keep_network
 from similis.retrieval.evaluate import Evaluation
 from similis.run.address import NUMERICS, code_version, environment
 from similis.run.checks import check_run
@@ -42,6 +47,10 @@ def train(
     runs: str | Path = "runs",
     workers: int = 0,
     device: str = "auto",
+    network: nn.Module | None = None,
+    data: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> RunResult:
     """Train a model, select it and evaluate it on classes that it has never seen.
 
@@ -52,6 +61,12 @@ def train(
         runs: folder of all runs.
         workers: processes that load images; they change no number.
         device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
+        network: your own, images (B, 3, H, W) -> vectors (B, D) or a map (B, C, H, W), with the weights to begin with;
+            instead of ``model.backbone``. ``similis.load(result.folder, network=...)`` opens the model again.
+        data: your own, a map-style data set of (image, label) or a ``datasets.Dataset``; instead of ``data.source``.
+        transform: your own, from an image of Pillow's to one of the network's size, before normalisation; instead of
+            ``training.policy``. Its random draws depend on the seed, the epoch and the image.
+        named: names for ``network``, ``data`` or ``transform`` instead of hashes of their code and contents.
 
     Example:
         >>> import tempfile
@@ -67,9 +82,31 @@ def train(
     """
     if isinstance(spec, str | Path):
         spec = read_spec(Path(spec))
-    elif not isinstance(spec, RunSpec):
-        spec = parse_spec(spec)
-    return run(spec, Machine(root=Path(runs), workers=workers, device=device))
+    machine = Machine(root=Path(runs), workers=workers, device=device)
+    values = spec.model_dump(mode="json") if isinstance(spec, RunSpec) else dict(spec)
+    values, manifest = hand_over(values, network, data, transform, named or {})
+    return run_prepared(prepare(parse_spec(values), machine, manifest))
+
+
+def hand_over(
+    values: dict[str, Any],
+    network: nn.Module | None,
+    data: Any,
+    transform: Callable[[Any], Any] | None,
+    named: Mapping[str, str],
+) -> tuple[dict[str, Any], Manifest | None]:
+    """The values of a specification with the identities of what was handed over, and the manifest of its data."""
+    if unknown_names := named.keys() - {"network", "data", "transform"}:
+        raise UserError(f"named has {sorted(unknown_names)}; it names network, data or transform")
+    if network is not None:
+        own = {"backbone": keep_network(network, named.get("network")), "weights": None}
+        values = {**values, "model": {**values.get("model", {}), **own}}
+    if transform is not None:
+        own = {"policy": "own", "transform": keep_transform(transform, named.get("transform"))}
+        values = {**values, "training": {**values.get("training", {}), **own}}
+    if data is None:
+        return values, None
+    return {**values, "data": {**values.get("data", {}), "source": OWN}}, open_dataset(data, named.get("data"))
 
 
 def run(spec: RunSpec, machine: Machine | None = None, watch: Watch | None = None) -> RunResult:
@@ -238,4 +275,16 @@ def collect_facts(run: Prepared) -> dict[str, Any]:
         "device": run.machine.chosen.type,
         "numerics": NUMERICS,
         "code": code_version(),
+        **({"handed over": own} if (own := describe_own(run)) else {}),
     }
+
+
+def describe_own(run: Prepared) -> dict[str, str]:
+    """What of a run was handed over in Python, each with the hash or the name that it is known by."""
+    spec = run.spec
+    own = {
+        "network": spec.model.backbone if spec.model.backbone.startswith(HANDED_OVER) else None,
+        "data": run.manifest.name if spec.data.source == OWN else None,
+        "transform": spec.training.transform,
+    }
+    return {part: name for part, name in own.items() if name is not None}

@@ -92,7 +92,8 @@ class TrainingSpec(Part):
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation R@1"
     )
-    policy: Literal["resize-crop", "random-resized", "affine"] = Field(
+    transform: str | None = Field(default=None, description="identity of a transform handed over in Python")
+    policy: Literal["resize-crop", "random-resized", "affine", "own"] = Field(
         default="random-resized", description="augmentation; affine turns and shifts a little and never mirrors"
     )
     select: Literal["best", "last"] = Field(

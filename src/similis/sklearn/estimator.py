@@ -28,8 +28,9 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         d_A(x, z) = (x - z)^T A (x - z) = \lVert G x - G z \rVert^2, \qquad A = G^T G
 
     Args:
-        objective: ``nca``, ``lmnn``, ``mcml``, ``constraints``; ``whitening`` (Mahalanobis) and ``euclidean``;
-            or any registered loss, ``multi_similarity`` say.
+        objective: ``nca``, ``lmnn``, ``mcml``, ``constraints``; ``whitening`` (within classes, in closed form);
+            ``euclidean`` (the first map; with ``init="whitened"`` the distance of Mahalanobis); or any registered loss,
+            such as ``multi_similarity``.
         objective_options: options of the objective, checked by name.
         n_components: rows of the map, for a metric of low rank; None for all columns (32 with a kernel).
         init: first map: ``auto``, ``identity``, ``pca``, ``lda``, ``whitened``, ``random``, or an array (r, D)
@@ -118,13 +119,6 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         given = check_tuples(pairs, "pairs", 2, self.n_features_in_)
         return np.asarray(np.linalg.norm(self._map(given[:, 0]) - self._map(given[:, 1]), axis=1))
-
-    def importances_by_name(self) -> dict[str, float]:
-        """Share of each column in the metric, largest first; see ``importances_``."""
-        unnamed = [f"column {number}" for number in range(len(self.importances_))]
-        names = getattr(self, "feature_names_in_", unnamed)
-        order = np.argsort(-self.importances_, kind="stable")
-        return {str(names[number]): float(self.importances_[number]) for number in order}
 
     @property
     def metric_(self) -> Array:

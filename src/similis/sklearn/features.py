@@ -124,7 +124,7 @@ def first_map(name: str, rows: Any, labels: IntArray | None, components: int, ge
         raise UserError(f"init={name!r} needs a dense table; use 'identity' or 'random' with a sparse one")
     spread = covariance(rows)
     if name == "whitened":
-        return whitening(spread, RIDGE)[:components]
+        return unit_covariance(spread, 0.0 if np.linalg.cond(spread) < 1e12 else RIDGE)[:components]
     directions = np.linalg.eigh(spread)[1].T[::-1]
     if name == "lda" and labels is not None:  # by falling ratio of the spread of all rows to that within classes
         order = np.argsort(labels, kind="stable")
@@ -149,7 +149,7 @@ def covariance(rows: Array, weights: Array | None = None) -> Array:
     return np.atleast_2d(np.cov(rows, rowvar=False, aweights=None if weights is None else weights / weights.mean()))
 
 
-def whitening(matrix: Array, ridge: float = 0.0) -> Array:
+def unit_covariance(matrix: Array, ridge: float = 0.0) -> Array:
     r"""The map :math:`\mathrm{chol}(\Sigma)^{-1}`: Euclidean distance after it is Mahalanobis distance before it."""
     identity, mean = np.eye(len(matrix)), float(np.trace(matrix)) / len(matrix)
     return np.linalg.solve(np.linalg.cholesky(matrix + ridge * (mean or 1.0) * identity), identity)

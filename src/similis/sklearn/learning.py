@@ -16,13 +16,14 @@ from similis.introspection import keyword_defaults
 from similis.objective.loss import Loss
 from similis.registry import losses, unknown
 from similis.sklearn import objectives
-from similis.sklearn.features import RIDGE, Array, IntArray, class_deviations, covariance, to_dense, whitening
+from similis.sklearn.features import Array, IntArray, class_deviations, to_dense
 from similis.sklearn.objectives import Objective
+from similis.training.closed_form import fit_whitening, ledoit_wolf
 from similis.values import Pairs, Triplets, UserError
 
 TABLE = (objectives.nca, objectives.mcml, objectives.lmnn, objectives.constraints)
 OBJECTIVES: dict[str, Callable[..., Objective]] = {each.__name__: each for each in TABLE}
-CLOSED_FORMS = ("whitening", "euclidean")  # no solver: a formula of the covariance, or the first map
+CLOSED_FORMS = ("whitening", "euclidean")  # no solver: a formula of a covariance, or the first map
 CHOICES = {
     "kernel": ("linear", "rbf", "poly", "precomputed"),
     "regulariser": ("frobenius", "trace", "similar"),
@@ -152,8 +153,8 @@ def learn(rows: Rows, start: Array, parameters: Parameters, seed: int) -> Optimi
     """Learn a map from labels, beginning at ``start`` (r, q)."""
     name, number, classes = parameters.objective, len(rows.labels), int(rows.labels.max()) + 1
     if name == "whitening":
-        spread = covariance(to_dense(rows.features(np.arange(number))), rows.weights)
-        start = whitening(spread, 0.0 if np.linalg.cond(spread) < 1e12 else RIDGE)[: len(start)]
+        known = [torch.from_numpy(each) for each in (to_dense(rows.features(np.arange(number))), *rows[1:])]
+        start = fit_whitening(*known).map(len(start), ledoit_wolf(*known)).weight.double().numpy()
     if name in CLOSED_FORMS:
         return OptimizeResult(x=start, fun=0.0, nit=1, success=True, sphere=False)
     if name in ("nca", "mcml", "lmnn") and classes == number:

@@ -1,6 +1,7 @@
 """Linear maps in closed form: principal components, within-class whitening, discriminant analysis.
 
-They are fitted on features in one pass, without a loss and without steps, and applied as a linear layer.
+They are fitted on features in one pass, without a loss and without steps, and applied as a linear layer. A fit sees the
+features once; the map of each size and shrinkage follows from it.
 """
 
 from __future__ import annotations
@@ -33,31 +34,64 @@ class LinearMap(NamedTuple):
         return features @ self.weight.T.to(features) + self.bias.to(features)
 
 
-def fit_pca(features: Tensor, labels: Tensor, dim: int, shrinkage: float = 0.0) -> LinearMap:  # noqa: ARG001
-    """The ``dim`` directions of largest variance; labels are not used.
+class Fit(NamedTuple):
+    """What every map of some features follows from, whatever its size and shrinkage.
+
+    Attributes:
+        mean: (F,) of the features.
+        spread: (F, F) scatter whose leading directions are kept, in the coordinates of ``basis``.
+        basis: (F, F) directions in columns: those of the covariance within classes, or the axes.
+        variances: (F,) within classes along them; None where nothing is whitened.
+        most: directions that there are.
+    """
+
+    mean: Tensor
+    spread: Tensor
+    basis: Tensor
+    variances: Tensor | None
+    most: int
+
+    def map(self, dim: int, shrinkage: float = 1.0) -> LinearMap:
+        r"""The map to ``dim`` dimensions, at most F; :math:`\lambda` is the shrinkage, which ``pca`` does not have."""
+        size = len(self.mean)
+        if not 1 <= dim <= size:
+            raise UserError(f"dim is {dim}; features of size {size} allow 1 to {size}")
+        scale = torch.ones_like(self.mean)
+        if self.variances is not None:
+            if not shrinkage > 0:
+                raise UserError(f"shrinkage is {shrinkage}; give a number above 0, such as 1")
+            shrunk = self.variances + shrinkage * self.variances.mean()
+            scale = shrunk.clamp_min(torch.finfo(shrunk.dtype).tiny).rsqrt()
+        leading = torch.linalg.eigh(self.spread * scale * scale[:, None])[1].T.flip(0)[: min(dim, self.most)]
+        directions = leading @ self.basis.T
+        largest = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True))
+        weight = largest.sign() * (leading * scale) @ self.basis.T
+        return LinearMap(weight.float(), (-weight @ self.mean).float())
+
+
+def fit_pca(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> Fit:  # noqa: ARG001
+    """The directions of largest variance; labels are not used.
 
     Args:
         features: (N, F).
         labels: (N,), ignored.
-        dim: D, at most F.
-        shrinkage: ignored.
+        weights: (N,) how often each row counts; None for once.
     """
-    x, mean = centre(features)
-    return onto(leading_directions(x.T @ x, check_size(dim, x)), mean)
+    x, mean, times = centre(features, weights)
+    return Fit(mean, scatter(x, times), torch.eye(len(mean)).to(x), None, len(mean))
 
 
-def fit_whitening(features: Tensor, labels: Tensor, dim: int, shrinkage: float = 1.0) -> LinearMap:
+def fit_whitening(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> Fit:
     r"""Within-class whitening, then the directions of largest variance.
 
     With W the covariance within classes, shrunk to :math:`W_\lambda = W + \lambda \frac{\mathrm{tr} W}{F} I`, features
     are mapped by :math:`W_\lambda^{-1/2}` and reduced to the D principal directions of the mapped features. What varies
-    within a class then counts little, whatever the class.
+    within a class then counts little, whatever the class. One eigen-decomposition of W serves every :math:`\lambda`.
 
     Args:
         features: (N, F).
         labels: (N,) class of each row.
-        dim: D, at most F.
-        shrinkage: lambda.
+        weights: (N,) how often each row counts; None for once.
 
     When to use: as the first thing after a pretrained network, before any training; as the baseline of every loss.
 
@@ -69,37 +103,34 @@ def fit_whitening(features: Tensor, labels: Tensor, dim: int, shrinkage: float =
         >>> labels = torch.arange(20).repeat_interleave(10)
         >>> means = torch.randn(20, 8, generator=generator)
         >>> noise = torch.randn(200, 8, generator=generator) * torch.linspace(0.1, 5, 8)
-        >>> fit_whitening(means[labels] + noise, labels, 4).weight.shape
+        >>> fit_whitening(means[labels] + noise, labels).map(4).weight.shape
         torch.Size([4, 8])
     """
-    x, mean = centre(features)
-    white = inverse_root(within_covariance(x, labels), shrinkage)
-    return onto(leading_directions(white @ (x.T @ x) @ white, check_size(dim, x)) @ white, mean)
+    x, mean, times = centre(features, weights)
+    variances, basis = within_directions(x, labels, times)
+    return Fit(mean, basis.T @ scatter(x, times) @ basis, basis, variances, len(mean))
 
 
-def fit_lda(features: Tensor, labels: Tensor, dim: int, shrinkage: float = 1.0) -> LinearMap:
+def fit_lda(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> Fit:
     """Linear discriminant analysis: within-class whitening, then the principal directions of the class means.
 
     Args:
         features: (N, F).
-        labels: (N,) class of each row; C classes.
-        dim: D; there are at most C - 1 directions, and the map has no more.
-        shrinkage: as for :func:`fit_whitening`.
+        labels: (N,) class of each row; C classes. There are at most C - 1 directions, and the map has no more.
+        weights: (N,) how often each row counts; None for once.
 
     Reference: Fisher: The Use of Multiple Measurements in Taxonomic Problems, 1936; Rao, 1948.
     """
-    x, mean = centre(features)
-    white = inverse_root(within_covariance(x, labels), shrinkage)
-    means, counts = class_means(x, labels)
-    spread = means * counts.sqrt()[:, None]
-    size = min(check_size(dim, x), len(means) - 1)
-    return onto(leading_directions(white @ (spread.T @ spread) @ white, size) @ white, mean)
+    x, mean, times = centre(features, weights)
+    means, counts = class_means(x, labels, times)
+    variances, basis = within_directions(x, labels, times)
+    return Fit(mean, scatter(means @ basis, counts), basis, variances, len(means) - 1)
 
 
-FITS: dict[str, Callable[..., LinearMap]] = {"whitening": fit_whitening, "pca": fit_pca, "lda": fit_lda}
+FITS: dict[str, Callable[..., Fit]] = {"whitening": fit_whitening, "pca": fit_pca, "lda": fit_lda}
 
 
-def get_fit(name: str) -> Callable[..., LinearMap]:
+def get_fit(name: str) -> Callable[..., Fit]:
     """The function of that name; raises an error that names the others."""
     if name not in FITS:
         raise UserError(unknown("closed form", name, list(FITS)))
@@ -127,23 +158,22 @@ def choose_shrinkage(
     """
     if name == "pca":
         return 0.0, {}
-    fit, (features, labels) = get_fit(name), validation
-    values = {each: judge(fit(*train, dim, each)(features), labels) for each in candidates}
+    fit, (features, labels) = get_fit(name)(*train), validation
+    values = {each: judge(fit.map(dim, each)(features), labels) for each in candidates}
     return max(values, key=lambda each: (values[each], -each)), values
 
 
-def ledoit_wolf(features: Tensor, labels: Tensor) -> float:
+def ledoit_wolf(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> float:
     r"""A shrinkage that needs no validation classes, from the rows around the means of their classes.
 
     Reference: Ledoit, Wolf: A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices, 2004. Their weight
     :math:`\rho` of the identity is :math:`\lambda = \rho / (1 - \rho)` here.
     """
-    x, _ = centre(features)
-    means, _ = class_means(x, labels)
-    x = x - means[torch.unique(labels, return_inverse=True)[1].to(x.device)]
-    rows, size = x.shape
-    spread = x.T @ x / rows
-    beta = ((x**2).sum(dim=1) ** 2).sum() / rows**2 - (spread**2).sum() / rows
+    x, _, times = centre(features, weights)
+    x = x - class_means(x, labels, times)[0][torch.unique(labels, return_inverse=True)[1].to(x.device)]
+    rows, size = times.sum(), x.shape[1]
+    spread = scatter(x, times) / rows
+    beta = (times * (x**2).sum(dim=1) ** 2).sum() / rows**2 - (spread**2).sum() / rows
     delta = (spread**2).sum() - spread.trace() ** 2 / size
     weight = float((beta / delta).clamp(1e-6, 1 - 1e-6)) if delta > 0 else 1e-6
     return weight / (1 - weight)
@@ -154,57 +184,36 @@ def can_fit(labels: Tensor) -> bool:
     return 2 <= len(torch.unique(labels)) < len(labels)
 
 
-def centre(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Features less their mean, in double precision, and the mean."""
+def centre(features: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Features less their mean, in double precision, the mean, and how often each row counts."""
     if features.ndim != 2 or len(features) < 2:
         raise UserError(
             f"features have shape {tuple(features.shape)}; a map is fitted on (N, F) with at least two rows"
         )
     x = features.double()
-    mean = x.mean(dim=0)
-    return x - mean, mean
+    times = x.new_ones(len(x)) if weights is None else weights.to(x)
+    mean = times @ x / times.sum()
+    return x - mean, mean, times
 
 
-def check_size(dim: int, features: Tensor) -> int:
-    """The size of a map, between 1 and F."""
-    if not 1 <= dim <= features.shape[1]:
-        raise UserError(f"dim is {dim}; features of size {features.shape[1]} allow 1 to {features.shape[1]}")
-    return dim
+def scatter(rows: Tensor, times: Tensor) -> Tensor:
+    """The sum of the outer products of rows (n, F), each so many times."""
+    return (rows * times[:, None]).T @ rows
 
 
-def class_means(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def class_means(features: Tensor, labels: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
     """Mean of each class (C, F) and its number of rows (C,)."""
-    _, codes, counts = torch.unique(labels, return_inverse=True, return_counts=True)
-    sums = features.new_zeros(len(counts), features.shape[1]).index_add_(0, codes.to(features.device), features)
-    return sums / counts.to(features)[:, None], counts.to(features)
+    classes, codes = torch.unique(labels, return_inverse=True)
+    codes = codes.to(features.device)
+    counts = times.new_zeros(len(classes)).index_add_(0, codes, times)
+    sums = features.new_zeros(len(classes), features.shape[1]).index_add_(0, codes, features * times[:, None])
+    return sums / counts[:, None], counts
 
 
-def within_covariance(features: Tensor, labels: Tensor) -> Tensor:
-    """Pooled covariance of rows around the mean of their class (F, F)."""
-    means, counts = class_means(features, labels)
+def within_directions(x: Tensor, labels: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances (F,) of rows around the mean of their class, and their directions in columns (F, F)."""
+    means, counts = class_means(x, labels, times)
     if not can_fit(labels):
-        raise UserError(f"{len(features)} rows of {len(means)} classes given; fit needs two classes, one with two rows")
-    return (features.T @ features - (means * counts[:, None]).T @ means) / (len(features) - len(means))
-
-
-def inverse_root(covariance: Tensor, shrinkage: float) -> Tensor:
-    """The symmetric inverse root of a covariance with a share of its mean variance added to the diagonal."""
-    if not shrinkage > 0:
-        raise UserError(f"shrinkage is {shrinkage}; give a number above 0, such as 1")
-    size = len(covariance)
-    mean = covariance.trace() / size
-    values, vectors = torch.linalg.eigh(covariance + shrinkage * mean * torch.eye(size).to(covariance))
-    root: Tensor = (vectors / values.clamp_min(torch.finfo(values.dtype).tiny).sqrt()) @ vectors.T
-    return root
-
-
-def leading_directions(spread: Tensor, dim: int) -> Tensor:
-    """The eigenvectors of the largest eigenvalues as rows (dim, F), each with its largest entry positive."""
-    rows: Tensor = torch.linalg.eigh(spread)[1].T.flip(0)[:dim]
-    largest = rows.gather(1, rows.abs().argmax(dim=1, keepdim=True))
-    return rows * largest.sign()
-
-
-def onto(weight: Tensor, mean: Tensor) -> LinearMap:
-    """The map of features less their mean, as a linear layer in single precision."""
-    return LinearMap(weight.float(), (-weight @ mean).float())
+        raise UserError(f"{len(x)} rows of {len(means)} classes given; fit needs two classes, one with two rows")
+    within = (scatter(x, times) - scatter(means, counts)) / (times.sum() - len(means))
+    return tuple(torch.linalg.eigh(within))

@@ -66,12 +66,6 @@ def sharded_keys(
     return found
 
 
-@torch.no_grad()
-def gather_shards(tensors: Mapping[str, Tensor], divided: Mapping[str, Partition]) -> dict[str, Tensor]:
-    """The rows of all processes in place of this one's; every process must ask for it."""
-    return {key: divided[key].gather(value.detach()) if key in divided else value for key, value in tensors.items()}
-
-
 def take_own_shards(tensors: Mapping[str, Tensor], divided: Mapping[str, Partition]) -> dict[str, Tensor]:
     """This process's rows in place of the rows of all."""
     return {key: own_rows(value, divided[key]) if key in divided else value for key, value in tensors.items()}

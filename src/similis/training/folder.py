@@ -11,6 +11,7 @@
       events/            the metrics for TensorBoard, where it is installed
       checkpoint-STAGE.safetensors           the last position of a stage (removed when the run is done)
       checkpoint-STAGE-previous.safetensors  the position before it, for when the last one is damaged
+      checkpoint-STAGE-shards/N/             rows of sharded classes, as each rank wrote them (likewise)
       best-STAGE.safetensors                 the weights that the stage chose (removed when the run is done)
       model.safetensors  the chosen weights
       scores.safetensors, embeddings.safetensors  values of every test query, vectors of every test image
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -79,6 +81,8 @@ class RunFolder:
         for path in [*(self.path / name for name in names), *self.path.glob(".*")] if self.writes else ():
             with suppress(OSError):
                 path.unlink(missing_ok=True)
+        for rows in self.path.glob("checkpoint-*-shards") if self.writes else ():
+            shutil.rmtree(rows, ignore_errors=True)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the metrics."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,41 +19,81 @@ from similis.training.randomness import use_seed
 from similis.values import UserError
 
 
-def cached_backward(
+class GradientCache(nn.Module):
+    """A loss over a large batch, with the activations of ``chunk`` items at a time.
+
+    Call it with the inputs of the network instead of embeddings. The value and all gradients are those of
+    ``loss(network(inputs), labels)``; the network runs twice. It must treat items independently: freeze batch norm.
+
+    Args:
+        network: inputs (B, ...) -> embeddings (B, D); alone, or in ``DistributedDataParallel``, which then joins the
+            gradients once, with those of the last chunk.
+        loss: embeddings (B, D) and labels -> a scalar; what it learns are the parameters of the cache.
+        chunk: items of a forward pass.
+
+    Example:
+        >>> from similis.objective.loss import loss
+        >>> network = nn.Linear(8, 4)
+        >>> cache = GradientCache(network, loss("supcon"), chunk=2)
+        >>> cache(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2])).backward()
+        >>> network.weight.grad.shape
+        torch.Size([4, 8])
+    """
+
+    network: nn.Module
+
+    def __init__(self, network: nn.Module, loss: nn.Module, chunk: int) -> None:
+        super().__init__()
+        if chunk < 1:
+            raise UserError(f"chunk is {chunk}; give the number of items of a forward pass, 1 or more")
+        object.__setattr__(self, "network", network)  # no part of the module: its parameters are not the loss's
+        self.loss, self.chunk = loss, chunk
+
+    def forward(self, inputs: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
+        """The loss of a batch; its ``backward`` runs the network chunk by chunk."""
+        check_batch_norm(self.network, chunk=self.chunk)
+        seed = int(torch.randint(2**62, (), device="cpu"))  # of both passes, from the generator that dropout draws from
+        embeddings = cached_embeddings(self.network, inputs, chunk=self.chunk, seeds=(seed,), network=self.network)
+        value: Tensor = self.loss(embeddings, labels, **({} if image_ids is None else {"image_ids": image_ids}))
+        return value
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """The optimiser groups of the loss inside."""
+        groups: list[dict[str, Any]] = self.loss.parameter_groups(lr)  # type: ignore[operator]
+        return groups
+
+
+def cached_embeddings(
     embed: Callable[[Tensor], Tensor],
-    images: Tensor,
-    value_of: Callable[[Tensor], Tensor],
+    inputs: Tensor,
     *,
     chunk: int,
     seeds: tuple[int, ...],
     network: nn.Module | None = None,
 ) -> Tensor:
-    """Gradients of ``value_of(embed(images))`` with the activations of ``chunk`` images at a time.
+    """Embeddings (B, D) of ``embed(inputs)`` whose gradient is carried back ``chunk`` items at a time.
 
     Args:
-        embed: the model; must treat images independently (no batch norm in training mode).
-        images: (B, ...).
-        value_of: embeddings (B, D) -> scalar.
-        chunk: images per forward pass.
+        embed: the network, called with a chunk.
+        inputs: (B, ...).
+        chunk: items of a forward pass.
         seeds: of the step; both passes of a chunk draw the same random numbers.
         network: that ``embed`` calls; ranks join its gradients once, with those of the last chunk.
-
-    Returns:
-        The loss, detached; gradients are in the parameters.
     """
-    parts = torch.split(images, chunk)
+    parts = torch.split(inputs, chunk)
     with torch.no_grad():
         embeddings = torch.cat([_embed(embed, part, (*seeds, i)) for i, part in enumerate(parts)])
-    embeddings = embeddings.detach().requires_grad_()
-    value = value_of(embeddings)
-    torch.autograd.backward(value)
-    gradient = embeddings.grad
-    if gradient is None:
-        raise UserError("the loss does not depend on the embeddings; there is nothing to train")
-    for i, (part, piece) in enumerate(zip(parts, torch.split(gradient, chunk), strict=True)):
-        with nullcontext() if network is None or i + 1 == len(parts) else keep_gradients_apart(network):
-            torch.autograd.backward(_embed(embed, part, (*seeds, i)), piece)
-    return value.detach()
+    if not torch.is_grad_enabled():
+        return embeddings
+
+    def carry_back(gradient: Tensor) -> None:
+        for i, (part, piece) in enumerate(zip(parts, torch.split(gradient, chunk), strict=True)):
+            apart = nullcontext() if network is None or i + 1 == len(parts) else keep_gradients_apart(network)
+            with torch.enable_grad(), apart:
+                torch.autograd.backward(_embed(embed, part, (*seeds, i)), piece)
+
+    embeddings.requires_grad_().register_hook(carry_back)  # type: ignore[no-untyped-call]
+    return embeddings
 
 
 def _embed(embed: Callable[[Tensor], Tensor], part: Tensor, seeds: tuple[int, ...]) -> Tensor:
@@ -68,6 +109,6 @@ def check_batch_norm(model: nn.Module, *, world: int = 1, chunk: int | None = No
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
             why = f"{world} processes" if world > 1 else f"chunks of {chunk} images (gradient caching)"
             raise UserError(
-                f"{why} cannot share the batch statistics of {name}; freeze batch norm "
-                "(model.freeze_batch_norm: true), or use one process and no chunks"
+                f"{why} cannot share the batch statistics of {name}; freeze batch norm (put it in evaluation mode; in "
+                "a run model.freeze_batch_norm: true), or use one process and no chunks"
             )

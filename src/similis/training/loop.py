@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from similis.engine.collectives import replicate
 from similis.objective.context import distributed
-from similis.training.data_parallel import clip_global_norm, select_replicated
-from similis.training.gradient_cache import cached_backward
+from similis.training.data_parallel import clip_global_norm
+from similis.training.gradient_cache import cached_embeddings
 from similis.training.optimisers import MovingAverage, Schedule, set_rates
 from similis.training.randomness import use_seed
 from similis.values import Batch, Communicator
@@ -123,30 +123,25 @@ def train_step(task: Task, batch: Batch, step: int) -> Tensor:
             embeddings: Tensor = task.network(images)
         return embeddings
 
-    found: list[Tensor] = []
-
     def value_of(embeddings: Tensor) -> Tensor:
         with distributed(task.communicator):
-            value: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
-        found.append(value.detach())
-        return task.scaler.scale(value)
+            found: Tensor = task.loss(embeddings, batch.labels, image_ids=batch.ids)
+        return found
 
     if task.chunk is not None and task.chunk < len(batch.labels):
-        cached_backward(embed, batch.images, value_of, chunk=task.chunk, seeds=(task.seed, step), network=task.network)
+        seeds = task.seed, step
+        value = value_of(cached_embeddings(embed, batch.images, chunk=task.chunk, seeds=seeds, network=task.network))
     else:
         with use_seed(task.seed, step, 0, device=batch.images.device):
             value = value_of(embed(batch.images))
-        torch.autograd.backward(value)
-    if task.communicator is not None:  # means over the ranks are the gradients of the loss of the global batch
-        learned = select_replicated(list(task.loss.parameters()), task.loss)
-        task.communicator.average([p.grad for p in learned if p.grad is not None])
+    torch.autograd.backward(task.scaler.scale(value))
     task.scaler.unscale_(task.optimiser)  # bounds are those of gradients
     clip(task)
     task.scaler.step(task.optimiser)
     task.scaler.update()
     if task.average is not None:
         task.average.update(task.model)
-    return found[0]
+    return value.detach()
 
 
 def clip(task: Task) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from similis.objective.loss import loss
 from similis.objective.wrappers.combined import Combined, regulariser
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.values import UserError
 from tests.batches import random_batch
 
@@ -37,9 +37,9 @@ def test_parameters_and_state_are_those_of_the_parts():
 def test_image_ids_reach_a_memory_inside():
     x, labels = random_batch(0)
     names = torch.eye(4, dtype=torch.float64)
-    memory = WithMemory(loss("triplet"), capacity=30, dim=5)
+    memory = CrossBatchMemory(loss("triplet"), size=30, dim=5)
     both = Combined(memory, [(0.0, regulariser("language", class_similarity=names))]).double()
-    plain = WithMemory(loss("triplet"), capacity=30, dim=5).double()
+    plain = CrossBatchMemory(loss("triplet"), size=30, dim=5).double()
     ids = torch.arange(11)
     for _ in range(2):  # the second time every anchor would meet its own image in the memory
         assert both(x, labels, image_ids=ids).item() == plain(x, labels, image_ids=ids).item()

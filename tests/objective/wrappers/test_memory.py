@@ -8,7 +8,7 @@ import torch
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
 from similis.objective.references import Block, batch_references
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import B_LABELS, B, circle, random_batch
@@ -39,7 +39,7 @@ def plain_triplet(x, labels, ids, older, older_labels, older_ids, margin=0.1):
 def test_the_second_batch_sees_the_first_without_itself():
     (first, y1), (second, y2) = random_batch(0), random_batch(1)
     ids1, ids2 = torch.arange(11), torch.arange(5, 16)
-    remembering = WithMemory(loss("triplet"), capacity=100, dim=5).double()
+    remembering = CrossBatchMemory(loss("triplet"), size=100, dim=5).double()
     remembering(first, y1, image_ids=ids1)
     x = second.clone().requires_grad_()
     value = remembering(x, y2, image_ids=ids2)
@@ -52,14 +52,14 @@ def test_the_second_batch_sees_the_first_without_itself():
 
 def test_rows_without_ids_are_all_seen():
     (first, y1), (second, y2) = random_batch(0), random_batch(1)
-    remembering = WithMemory(loss("triplet"), capacity=100, dim=5).double()
+    remembering = CrossBatchMemory(loss("triplet"), size=100, dim=5).double()
     remembering(first, y1)
     truth = plain_triplet(second, y2.tolist(), [-2] * 11, first, y1.tolist(), [-1] * 11)
     assert remembering(second, y2).item() == pytest.approx(truth.item(), abs=1e-10)
 
 
 def test_the_ring_keeps_the_newest_rows():
-    remembering = WithMemory(loss("triplet"), capacity=5, dim=1)
+    remembering = CrossBatchMemory(loss("triplet"), size=5, dim=1)
     for start in range(0, 12, 3):
         remembering.remember(torch.arange(start, start + 3.0)[:, None], torch.zeros(3), torch.arange(start, start + 3))
     assert sorted(remembering.vectors[:, 0].tolist()) == [7, 8, 9, 10, 11]
@@ -70,7 +70,7 @@ def test_the_ring_keeps_the_newest_rows():
 
 def test_it_is_off_for_the_first_batches_and_in_evaluation_nothing_enters():
     x, labels = random_batch(0)
-    plain, remembering = loss("triplet"), WithMemory(loss("triplet"), capacity=50, dim=5, start=2).double()
+    plain, remembering = loss("triplet"), CrossBatchMemory(loss("triplet"), size=50, dim=5, start=2).double()
     values = [remembering(x + i, labels).item() for i in range(3)]
     assert values[:2] == [plain(x, labels).item(), plain(x + 1, labels).item()]
     assert values[2] != pytest.approx(plain(x + 2, labels).item(), abs=1e-9)
@@ -82,7 +82,7 @@ def test_it_is_off_for_the_first_batches_and_in_evaluation_nothing_enters():
 
 def test_a_backward_pass_after_the_next_batch_arrived_still_works():
     x, labels = random_batch(0)
-    remembering = WithMemory(loss("proxy_anchor", num_classes=4, dim=5), capacity=50, dim=5).double()
+    remembering = CrossBatchMemory(loss("proxy_anchor", num_classes=4, dim=5), size=50, dim=5).double()
     remembering(x, labels)
     second = remembering(x.clone().requires_grad_(), labels)
     remembering(x, labels)
@@ -91,13 +91,13 @@ def test_a_backward_pass_after_the_next_batch_arrived_still_works():
 
 def test_checkpoint_continues_as_if_never_stopped():
     batches = [random_batch(seed) for seed in range(5)]
-    going = WithMemory(loss("triplet"), capacity=30, dim=5).double()
+    going = CrossBatchMemory(loss("triplet"), size=30, dim=5).double()
     for x, labels in batches[:3]:
         going(x, labels)
     file = io.BytesIO()
     torch.save(going.state_dict(), file)
     file.seek(0)
-    resumed = WithMemory(loss("triplet"), capacity=30, dim=5).double()
+    resumed = CrossBatchMemory(loss("triplet"), size=30, dim=5).double()
     resumed.load_state_dict(torch.load(file, weights_only=True))
     for x, labels in batches[3:]:
         assert going(x, labels).item() == resumed(x, labels).item()
@@ -107,8 +107,8 @@ def test_labels_of_any_size_with_class_vectors():
     ids = [-5, 3, 2**54 + 1, 2**54 + 3]
     x, rows = random_batch(0)
     labels = torch.tensor(ids)[rows]
-    named = WithMemory(loss("proxy_anchor", class_ids=ids, dim=5), capacity=50, dim=5).double()
-    plain = WithMemory(loss("proxy_anchor", num_classes=4, dim=5), capacity=50, dim=5).double()
+    named = CrossBatchMemory(loss("proxy_anchor", class_ids=ids, dim=5), size=50, dim=5).double()
+    plain = CrossBatchMemory(loss("proxy_anchor", num_classes=4, dim=5), size=50, dim=5).double()
     for _ in range(2):
         assert named(x, labels).item() == plain(x, rows).item()
 
@@ -118,13 +118,13 @@ def test_a_loss_without_samples_as_references_is_refused():
     if entry is None:
         pytest.skip("every registered loss can use a memory")
     with pytest.raises(UserError, match="cannot use a memory"):
-        WithMemory(loss(entry.name, num_classes=4, dim=5), capacity=5, dim=5)
+        CrossBatchMemory(loss(entry.name, num_classes=4, dim=5), size=5, dim=5)
 
 
 @pytest.mark.parametrize("context", [dense(), tiles(3, 4)], ids=["dense", "tiles"])
 def test_rows_are_written_in_place_unless_somebody_still_needs_the_old_ones(context):
     """A million rows are not copied at each step, though the value of the last step is still held."""
-    remembering = WithMemory(loss("supcon"), capacity=50, dim=5).double()
+    remembering = CrossBatchMemory(loss("supcon"), size=50, dim=5).double()
     batches = [random_batch(seed) for seed in range(5)]
     with context:
         for x, labels in batches[:3]:
@@ -144,7 +144,7 @@ def test_a_late_backward_pass_in_tiles_sees_the_rows_of_its_time():
     (x, labels), (later, _) = random_batch(0), random_batch(1)
     gradients = []
     for wait in (False, True):
-        remembering = WithMemory(loss("supcon"), capacity=11, dim=5).double()
+        remembering = CrossBatchMemory(loss("supcon"), size=11, dim=5).double()
         own = x.clone().requires_grad_()
         with tiles(3, 4):
             remembering(later, labels)

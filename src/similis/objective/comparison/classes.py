@@ -6,7 +6,7 @@ from torch import Tensor
 
 from similis.objective.backends.registry import Operands
 from similis.objective.comparison.compare import Comparison, build_comparison, class_numbers
-from similis.objective.context import current_context
+from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import known_on_host, on_host
 from similis.objective.references import Block, References
 
@@ -21,7 +21,9 @@ def compare_classes(rows: Tensor, columns: Tensor) -> Comparison:
         columns: (C, D).
     """
     context = current_context()
-    share = context.partition(len(columns)) if context.shards is None else context.shards
+    share = context.shards
+    if share is None and context.communicator is not None:
+        share = Partition(context.communicator, context.communicator.counts(len(columns)))
     names = class_numbers(rows, share)
     if rows.ndim == 3:
         rows, names = rows.flatten(0, 1), repeat_names(names, rows.shape[1])

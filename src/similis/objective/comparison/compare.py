@@ -23,7 +23,7 @@ from similis.objective.batch import check_labels, check_rows
 from similis.objective.class_shards import class_shares, own_classes, reduce_across_ranks
 from similis.objective.comparison.vectors import ComparedVectors
 from similis.objective.context import LOCAL, Context, Partition, current_context
-from similis.objective.host_copies import known_on_host
+from similis.objective.host_copies import gather_integers, known_on_host
 from similis.objective.references import Block, References, batch_references
 from similis.objective.terms.class_weights import weight_columns
 from similis.objective.terms.distances import Geometry
@@ -187,7 +187,7 @@ def compare_classes_to(
         weights = None if weights is None else own_classes(weights)
         batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
         if batch is not None:
-            embeddings, checked = batch.gather(embeddings), batch.gather(checked)
+            embeddings, checked = batch.gather(embeddings), gather_integers(checked, batch)
     if checked.ndim == 2:
         relation = checked.T if share is None else checked.T[share.first : share.first + share.own]
         blocks: tuple[Block, ...] = (Block(embeddings, None, relation=relation),)

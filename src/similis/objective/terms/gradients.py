@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
+
+from similis.values import Communicator
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 
@@ -23,3 +26,22 @@ def scale_gradient(value: Tensor, factor: float) -> Tensor:
     if same.requires_grad:
         same.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
     return same
+
+
+def average_gradients(values: dict[str, Tensor], communicator: Communicator) -> dict[str, Tensor]:
+    """The values as they are; their gradients are the means over the ranks, exchanged in one message."""
+    averaged: tuple[Tensor, ...] = _AverageGradients.apply(communicator, *values.values())  # type: ignore[no-untyped-call]
+    return dict(zip(values, averaged, strict=True))
+
+
+class _AverageGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, communicator: Communicator, *values: Tensor) -> tuple[Tensor, ...]:
+        ctx.communicator = communicator
+        return tuple(value.view_as(value) for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        means = [gradient.clone() for gradient in gradients]
+        ctx.communicator.average(means)
+        return (None, *means)

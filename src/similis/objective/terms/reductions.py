@@ -1,8 +1,7 @@
 """The three reductions of a row: ``lse`` (log-sum-exp), ``total`` (sum) and ``top`` (k largest).
 
-A loss states, for one tile of the rows x columns matrix, which values it reduces over which
-columns. How the tiles come about (one dense tile, a stream of them, tiles of other ranks) is the
-business of a back-end, which needs :func:`evaluate` for a tile and :func:`merge` for two.
+A loss states, for one tile of the rows x columns matrix, which values it reduces over which columns. A back-end makes
+the tiles (one, a stream of them, those of other ranks) and needs :func:`evaluate` for one and :func:`merge` for two.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ def fill_masked(term: Term, value: float) -> Tensor:
     if term.where is None:
         return term.values
     values, mask = term.values, term.where
-    if mask.ndim < values.ndim:
-        mask = mask[..., None]
+    mask = mask[..., None] if mask.ndim < values.ndim else mask  # as align_mask has it, without a call
     return values & mask if values.dtype == torch.bool else torch.where(mask, values, value)
 
 
@@ -116,9 +114,11 @@ def evaluate(term: Term, first: int = 0, mask: Tensor | None = None) -> Reduced:
     """Reduce one tile whose first column has the number ``first``, over the columns of ``mask``."""
     if mask is not None:
         term = term._replace(where=mask) if term.where is None else restrict(term, mask)
-    if term.kind == "total":
-        return fill_masked(term, 0.0).sum(1)
     values = term.values
+    if term.kind == "total":
+        if isinstance(term.where, Tensor) and term.where.ndim < values.ndim and values.is_floating_point():
+            return torch.einsum("rc,rcm->rm", term.where.to(values.dtype), values)  # one product, no r c m choices
+        return fill_masked(term, 0.0).sum(1)
     if term.kind == "top":
         return find_largest(fill_masked(term, -INF), term.k, first)
     if torch.compiler.is_compiling() or not values.shape[1]:  # a compiler fuses the plain formula itself

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from similis.objective.batch import find_class_rows, sort_class_ids
 from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
-from similis.objective.wrappers.memory import WithMemory
+from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import RegulariserEntry, regularisers, unknown
 from similis.values import OptionValue, UserError
 
-Objective = Loss | Nested | WithMemory
+Objective = Loss | Nested | CrossBatchMemory
 
 
 class Regulariser(nn.Module):
@@ -65,11 +65,12 @@ class Combined(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
         """The weighted sum for embeddings (B, D) and class ids (B,); image ids go to a memory."""
-        labels = self.loss.encode(labels)
-        if embeddings.is_cpu or torch.compiler.is_compiling():
-            return self._sum(embeddings, labels, image_ids)
-        with plan_on_host(embeddings, labels) as here:
-            return self._sum(embeddings, here, image_ids)
+        with self.loss.join_ranks():
+            labels = self.loss.encode(labels)
+            if embeddings.is_cpu or torch.compiler.is_compiling():
+                return self._sum(embeddings, labels, image_ids)
+            with plan_on_host(embeddings, labels) as here:
+                return self._sum(embeddings, here, image_ids)
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """The optimiser groups of the loss inside."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
-from similis.objective.host_copies import fetch_to_host, known_on_host, on_host, plan_on_host
+from similis.objective.host_copies import fetch_to_host, gather_integers, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.references import Block, References, batch_references
 from similis.objective.wrappers.nested import Nested
@@ -18,8 +19,8 @@ from similis.values import UserError
 UNKNOWN = -1  # an image id that no image has: rows without an id are never taken for the anchor
 
 
-class WithMemory(nn.Module):
-    """A loss whose anchors also see the last ``capacity`` embeddings, without gradient.
+class CrossBatchMemory(nn.Module):
+    """A loss whose anchors also see the last ``size`` embeddings, without gradient.
 
     References of an anchor are the live batch (with gradient, its own row left out by position) and
     the memory (detached, rows with the anchor's image id left out). The loss is evaluated once over
@@ -29,8 +30,8 @@ class WithMemory(nn.Module):
 
     Args:
         loss: a loss that can use a memory (``similis losses show`` tells), or a nested one.
-        capacity: rows kept, oldest overwritten first.
-        dim: embedding size.
+        size: rows kept, oldest overwritten first.
+        dim: embedding size; None for that of the first batch.
         start: number of batches before the memory is used.
 
     Shapes: embeddings (B, D), labels (B,), image_ids (B,) -> ().
@@ -41,7 +42,7 @@ class WithMemory(nn.Module):
     Example:
         >>> import torch
         >>> from similis.objective.loss import loss
-        >>> remembering = WithMemory(loss("multi_similarity"), capacity=100, dim=8)
+        >>> remembering = CrossBatchMemory(loss("multi_similarity"), size=100)
         >>> remembering(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2])).ndim
         0
     """
@@ -52,20 +53,21 @@ class WithMemory(nn.Module):
     seen: Tensor
     batches: Tensor
 
-    def __init__(self, loss: Loss | Nested, capacity: int, dim: int, start: int = 0) -> None:
+    def __init__(self, loss: Loss | Nested, size: int, dim: int | None = None, start: int = 0) -> None:
         super().__init__()
-        if capacity < 1:
-            raise UserError(f"the memory has {capacity} rows; at least 1 is needed")
+        if size < 1:
+            raise UserError(f"the memory has {size} rows; at least 1 is needed")
         entry = loss.loss.entry if isinstance(loss, Nested) else loss.entry
         if not entry.memory:
             raise UserError(f"{entry.name} cannot use a memory: its references are not samples")
         self.loss = loss
         self.start = start
-        self.register_buffer("vectors", torch.zeros(capacity, dim))
-        self.register_buffer("labels", torch.zeros(capacity, dtype=torch.int64))
-        self.register_buffer("ids", torch.full((capacity,), UNKNOWN))
+        self.register_buffer("vectors", torch.zeros(size, dim or 0))  # 0: until the first batch
+        self.register_buffer("labels", torch.zeros(size, dtype=torch.int64))
+        self.register_buffer("ids", torch.full((size,), UNKNOWN))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
+        self.register_load_state_dict_pre_hook(take_width)  # type: ignore[no-untyped-call]
         self._waiting: tuple[Tensor, Tensor, Tensor] | None = None
         self._readers: set[object] = set()  # graphs, and saved states, that may still need the rows as they are
 
@@ -80,11 +82,16 @@ class WithMemory(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
         """The loss over batch and memory; in training mode the batch then waits to be remembered."""
-        labels = self.encode(labels)
-        if embeddings.is_cpu:
-            return self._with_rows(embeddings, labels, image_ids)
-        with plan_on_host(embeddings, labels) as here:
-            return self._with_rows(embeddings, here, image_ids)
+        with self.join_ranks():
+            labels = self.encode(labels)
+            if embeddings.is_cpu:
+                return self._with_rows(embeddings, labels, image_ids)
+            with plan_on_host(embeddings, labels) as here:
+                return self._with_rows(embeddings, here, image_ids)
+
+    def join_ranks(self) -> AbstractContextManager[None]:
+        """Inside, losses see the batches of the ranks that the loss inside was built for."""
+        return self.loss.join_ranks()
 
     def encode(self, labels: Any) -> Tensor:
         """Labels as a tensor, in numbers that hold for all batches."""
@@ -95,6 +102,8 @@ class WithMemory(nn.Module):
         return self.loss.parameter_groups(lr)
 
     def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
+        if not self.vectors.shape[1]:
+            self.vectors = self.vectors.new_zeros(len(self.vectors), embeddings.shape[1])
         if self._waiting is not None and self.training:
             self.remember(*self._waiting)
             self._waiting = None
@@ -157,9 +166,16 @@ class WithMemory(nn.Module):
         self._waiting = (kept["vectors"], kept["labels"], kept["ids"]) if kept else None
 
 
+def take_width(memory: CrossBatchMemory, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Before a state is loaded: a memory that has seen no batch takes the width of the state's vectors."""
+    saved = state.get(f"{prefix}vectors")
+    if saved is not None and not memory.vectors.shape[1]:
+        memory.vectors = memory.vectors.new_zeros(len(memory.vectors), saved.shape[1])
+
+
 def of_all_processes(embeddings: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The global batch: every rank remembers the rows of all, so that their memories are one."""
     joint = current_context().partition(len(embeddings))
     if joint is None:
         return embeddings, labels, ids
-    return joint.gather(embeddings), joint.gather(labels), joint.gather(ids)
+    return joint.gather(embeddings), gather_integers(labels, joint), gather_integers(ids, joint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -55,16 +56,21 @@ class Nested(nn.Module):
         references: References | None = None,
     ) -> Tensor:
         """The mean over the sizes."""
-        labels = self.encode(labels, references)
         if embeddings.shape[1] < self.sizes[-1]:
             raise UserError(
                 f"embeddings have {embeddings.shape[1]} dimensions and the largest size is {self.sizes[-1]}; "
                 "choose sizes up to the embedding's"
             )
-        if embeddings.is_cpu or torch.compiler.is_compiling():
-            return self._mean(embeddings, labels, references)
-        with plan_on_host(embeddings, labels) as here:
-            return self._mean(embeddings, here, references)
+        with self.join_ranks():
+            labels = self.encode(labels, references)
+            if embeddings.is_cpu or torch.compiler.is_compiling():
+                return self._mean(embeddings, labels, references)
+            with plan_on_host(embeddings, labels) as here:
+                return self._mean(embeddings, here, references)
+
+    def join_ranks(self) -> AbstractContextManager[None]:
+        """Inside, losses see the batches of the ranks that the loss inside was built for."""
+        return self.loss.join_ranks()
 
     def encode(self, labels: Any, references: object = None) -> Tensor:
         """Labels as a tensor, as the loss inside encodes them."""

@@ -92,7 +92,8 @@ class SampledClasses(nn.Module):
             from similis.objective.terms.untraced import eagerly  # imports the compiler
 
             return eagerly(self._forward, embeddings, labels)  # type: ignore[no-any-return]
-        return self._forward(embeddings, labels)
+        with self.loss.join_ranks():
+            return self._forward(embeddings, labels)
 
     def _forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         labels = self.loss.encode(labels)
@@ -183,7 +184,7 @@ def classes_of_all(rows: Tensor) -> Tensor:
     if joint is None:
         return classes_of(rows)
     if rows.ndim == 1:
-        return classes_of(joint.gather(rows))
+        return classes_of(joint.gather(on_host(rows)))
     return joint.communicator.sum((rows > 0).any(0).long()).nonzero()[:, 0].cpu()
 
 
