@@ -31,6 +31,7 @@ def save_rows(tensors: Mapping[str, OwnRows], folder: Path, communicator: Commun
         folder: that all ranks see.
         communicator: of the ranks; all of them call this.
     """
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
     assert isinstance(communicator, Collectives)
@@ -38,8 +39,9 @@ def save_rows(tensors: Mapping[str, OwnRows], folder: Path, communicator: Commun
     for name, (rows, first) in tensors.items():
         height = max(1, PIECE // max(1, rows[:1].nbytes))
         for start in range(0, len(rows), height):
-            pieces[f"{name}@{first + start}"] = rows[start : start + height].detach()
-    save(pieces, checkpoint_id=folder, process_group=communicator.host)
+            pieces[f"{name}@{first + start}"] = rows[start : start + height].detach().cpu()
+    writer = FileSystemWriter(folder, per_thread_copy_ahead=0)  # pieces are on the host: nothing to copy ahead
+    save(pieces, storage_writer=writer, process_group=communicator.host)
 
 
 def saved_names(folder: Path) -> set[str]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from similis.objective.context import HostCopies, Partition, current_context, use_context
+from similis.values import pin
 
 
 @contextmanager
@@ -57,4 +58,4 @@ def gather_integers(values: Tensor, joint: Partition) -> Tensor:
     if values.is_cpu or values.ndim > 1:
         return joint.gather(values)
     host = joint.gather(on_host(values))
-    return known_on_host(host.to(values.device, non_blocking=True), host)
+    return known_on_host(pin(host, values.device).to(values.device, non_blocking=True), host)

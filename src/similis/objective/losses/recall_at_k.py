@@ -9,7 +9,7 @@ from similis.objective.comparison.compare import compare
 from similis.objective.comparison.soft_ranks import soft_ranks
 from similis.objective.references import References
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.values import DeviceBudget, UserError
+from similis.values import UserError
 
 
 @register_loss(
@@ -25,7 +25,6 @@ from similis.values import DeviceBudget, UserError
     presets={
         "paper": Preset({"ks": (1, 2, 4, 8, 16), "rank_temperature": 1.0, "temperature": 0.01}, "Patel et al."),
     },
-    budgets={"default": DeviceBudget(dense=250)},  # sigmoids of ranks upon sigmoids of similarities
     space={"temperature": Range(0.001, 0.3, log=True), "rank_temperature": Range(0.1, 10.0, log=True)},
 )
 def recall_at_k(
