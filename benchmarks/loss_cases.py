@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.objective.context import tiles
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.sampled_classes import SampledClasses
@@ -108,9 +109,11 @@ def step_of(made: Callable[[Tensor, Tensor], Tensor], size: int, dim: int) -> St
 
 
 def ours(name: str, options: dict[str, Any], size: int, dim: int, classes: int | None = None) -> Step:
-    """Our step; a small one is made first, for what PyTorch loads when it is first used."""
+    """Our step; small ones are made first, at once and in tiles, for what PyTorch loads when it is first used."""
     made = loss(name, num_classes=classes or size // 4, dim=dim, **options)
     step_of(made, 32, dim)()
+    with tiles(16, 16):
+        step_of(made, 32, dim)()
     return step_of(made, size, dim)
 
 

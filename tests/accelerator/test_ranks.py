@@ -14,6 +14,7 @@ from similis.objective.ranks import Ranks
 from tests.accelerator import emulator
 from tests.accelerator.equality import CLASSES, DIM, batch, make
 from tests.accelerator.group import register_group
+from tests.multiprocess.test_blocks import PAGES, run_page
 from tests.proof import forms
 
 COUNTS = (40, 24)
@@ -58,13 +59,17 @@ def step_of(entry, form, rank):
     return [part.detach().cpu() for part in every], waits, str(counts)
 
 
-def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
-    processes = [get_context("spawn").Process(target=work, args=(rank, str(tmp_path))) for rank in range(2)]
+def run_both(function, folder) -> None:
+    processes = [get_context("spawn").Process(target=function, args=(rank, str(folder))) for rank in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
+    run_both(work, tmp_path)
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for entry, form in forms():
         name = f"{entry.name}:{form}"
@@ -78,3 +83,16 @@ def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
                 scale = max(1.0, float(known.abs().max()))
                 assert (got - known).abs().max() <= 2e-5 * scale, name
             assert waits <= EXCEPTIONS.get(name, 0), f"{name}: {said}"
+
+
+def run_pages(rank: int, folder: str) -> None:
+    emulator.load()
+    register_group()
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    with join_group(emulator.NAME, store=Path(folder) / "store", timeout=120.0) as communicator:
+        for page in PAGES:
+            run_page(communicator, page)
+
+
+def test_the_blocks_of_the_pages_on_a_group_that_takes_tensors_of_the_device_alone(device, tmp_path):
+    run_both(run_pages, tmp_path)

@@ -11,7 +11,7 @@ from similis.run.address import NUMERICS
 from similis.run.spec import parse_spec
 from similis.study.looks import Looks
 from similis.study.report.judged_table import judge_folder
-from similis.study.report.summary import describe_verdicts
+from similis.study.report.summary import describe_verdicts, plain_losses
 from similis.study.statistics.looks import look_verdicts
 from similis.study.statistics.variance_components import Scores
 from similis.study.tournament import add_contestants, check_reachable, run_until_decided
@@ -19,7 +19,7 @@ from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.study.small import plan, record
-from tests.test_loss_file import TEXT
+from tests.test_loss_file import PLAIN, TEXT
 
 FAR = {"loss": "contrastive", "name": "frozen", "fixed": True, "lr": 1e-12}  # does not learn
 NEAR = {"loss": "proxy_anchor", "fixed": True, "lr": 0.02}
@@ -185,3 +185,12 @@ def test_a_loss_in_a_file_is_judged_in_one_command(tmp_path, monkeypatch, capsys
     (tmp_path / "mine.py").write_text(TEXT.replace("- scale", "- 2 * scale"))
     assert ended([*words, "--hours", "0.00001"]) == 2
     assert len(list(Path("comparisons").glob("mine.*-proxy_anchor-*"))) == 2, "an edited formula is compared anew"
+
+
+def test_the_report_names_plain_functions(tmp_path):
+    (tmp_path / "plain.py").write_text(PLAIN)
+    mine = {"loss": f"{tmp_path / 'plain.py'}:plain", "name": "mine", "fixed": True}
+    made = plan(contestants=[mine, NEAR], search={"trials": 0})
+    assert plain_losses(made, ["proxy_anchor", "mine"]) == ["mine"]
+    (tmp_path / "plain.py").unlink()
+    assert plain_losses(made, ["mine"]) == []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
+from similis.loss_file import MARK
+from similis.registry import losses
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable
 from similis.study.statistics.significance import TARGETS, Target
+from similis.values import UserError
 
 MOST_NAMED = 4
 
@@ -35,7 +39,19 @@ def describe_table(judged: JudgedTable) -> list[str]:
         words.append(judged.reason)
     if judged.below:
         words.append(f"Not above a baseline of the same size: {', '.join(judged.below)}.")
+    if plain := plain_losses(judged.plan, judged.ranking):
+        words.append(f"Plain functions, computed as they are in one process: {', '.join(plain)}.")
     return words
+
+
+def plain_losses(plan: Plan, names: Sequence[str]) -> list[str]:
+    """Contestants whose loss is a function of a file that is not registered; a file that is gone tells nothing."""
+    found = []
+    for name in names:
+        loss = plan.contestant(name).loss
+        with suppress(UserError):
+            found += [name] if MARK in loss and losses.get(loss).plain is not None else []
+    return found
 
 
 def describe_target(judged: JudgedTable, target: Target) -> str:
