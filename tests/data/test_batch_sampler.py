@@ -58,3 +58,17 @@ def test_a_loader_takes_it():
 def test_what_cannot_be_drawn_is_refused_at_once(options, message):
     with pytest.raises(UserError, match=message):
         similis.BalancedBatchSampler(LABELS, per_class=2, **options)
+
+
+def test_a_trainer_that_stops_at_the_last_batch_gets_the_next_epoch_whole():
+    whole = similis.BalancedBatchSampler(LABELS, classes=3, per_class=4)
+    want = [list(whole) for _ in range(3)]
+    sampler, found = similis.BalancedBatchSampler(LABELS, classes=3, per_class=4), []
+    for epoch in range(3):
+        sampler.set_epoch(epoch) if epoch == 2 else None
+        reading = iter(sampler)
+        found.append([next(reading) for _ in range(len(sampler))])  # never asks for one more
+    assert found == want
+    again = similis.BalancedBatchSampler(LABELS, classes=3, per_class=4)
+    again.load_state_dict({"epoch": 0, "batch": len(again)})
+    assert list(again) == want[1]

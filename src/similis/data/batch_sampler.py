@@ -20,7 +20,7 @@ class BalancedBatchSampler(Sampler[list[int]]):
 
     These are the batches of ``similis train``: see :func:`similis.data.samplers.balanced.balanced`. They belong to all
     ranks; each takes its part of every batch, so that the ranks together see a batch once, without repetition. Each
-    pass over the sampler is the next epoch.
+    pass over the sampler is the next epoch, also after a pass that was broken off.
 
     Args:
         labels: (N,) class of each item of the data set, a tensor or a list of any hashable values.
@@ -56,6 +56,7 @@ class BalancedBatchSampler(Sampler[list[int]]):
         self.world_size = world_size if world_size is not None else 1 if ranks is None else ranks.world
         self.seed = seed
         self.epoch = self.batch = 0
+        self._loaded = False  # whether the next pass goes on where a state says
         classes_per_batch(self.batch_size, per_class, len(torch.unique(self.labels)))  # what cannot be is refused here
         self._own(0)
 
@@ -64,16 +65,19 @@ class BalancedBatchSampler(Sampler[list[int]]):
         return number_of_batches(len(self.labels), self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of this epoch from where it stands; the next epoch follows."""
+        """The batches of the next epoch, or the rest of the one that a state was loaded for."""
+        if self.batch and not self._loaded:  # a pass that ended, or that a trainer broke off
+            self.set_epoch(self.epoch + 1)
+        self._loaded = False
         own = self._own(self.epoch)
         while self.batch < len(own):
             self.batch += 1
             yield own[self.batch - 1].tolist()
-        self.set_epoch(self.epoch + 1)
 
     def set_epoch(self, epoch: int) -> None:
         """Begin with an epoch; trainers that count epochs themselves call it."""
-        self.epoch, self.batch = epoch, 0
+        if epoch != self.epoch or not self._loaded:
+            self.epoch, self.batch, self._loaded = epoch, 0, False
 
     def state_dict(self) -> dict[str, int]:
         """Where it stands: the epoch, and the batches of it that were handed out.
@@ -85,7 +89,8 @@ class BalancedBatchSampler(Sampler[list[int]]):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on after the batches of :meth:`state_dict`, on any number of ranks."""
-        self.epoch, self.batch = state["epoch"], state["batch"]
+        done = state["batch"] >= len(self)
+        self.epoch, self.batch, self._loaded = state["epoch"] + done, 0 if done else state["batch"], not done
 
     def _own(self, epoch: int) -> Tensor:
         every = balanced(self.labels, batch_size=self.batch_size, seed=self.seed, epoch=epoch, per_class=self.per_class)
