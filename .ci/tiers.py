@@ -48,6 +48,7 @@ TIERS = {
     "ray": Tier(
         ("tests/engine", "tests/docs/test_examples.py"), (ENGINE, "src/similis/run/distributed.py", "examples")
     ),
+    "trainers": Tier(("tests/docs/test_trainers.py",), ("examples/trainers", OBJECTIVE, ENGINE)),
     "statistics": Tier(
         ("tests/statistics", "tests/retrieval"), ("src/similis/study/statistics", "src/similis/retrieval")
     ),

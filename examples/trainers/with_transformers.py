@@ -15,23 +15,25 @@ train, test = labels < 20, labels >= 20
 items = [{"x": x, "labels": y} for x, y in zip(inputs[train], labels[train], strict=True)]
 
 
+class Metric(torch.nn.Module):  # with the loss inside: the Trainer zeroes the gradients of its model
+    def __init__(self):
+        super().__init__()
+        self.network = torch.nn.Linear(64, 16)
+        self.criterion = similis.loss("proxy_anchor", num_classes=20, dim=16, distributed=True)
+
+    def forward(self, x, labels):
+        return {"loss": self.criterion(self.network(x), labels)}
+
+
 class MetricTrainer(Trainer):
     def get_train_dataloader(self):
         return DataLoader(items, batch_sampler=similis.BalancedBatchSampler(labels[train], classes=12, per_class=5))
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        return criterion(model(inputs["x"]), inputs["labels"])
 
-
-criterion = similis.loss("proxy_anchor", num_classes=20, dim=16, distributed=True)
-network = torch.nn.Linear(64, 16)
-optimiser = torch.optim.AdamW([{"params": network.parameters(), "lr": 1e-2}, *criterion.parameter_groups(lr=1e-2)])
+model = Metric()
+optimiser = torch.optim.AdamW([{"params": model.network.parameters()}, *model.criterion.parameter_groups(1e-2)], 1e-2)
 constant = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda _: 1.0)
-arguments = TrainingArguments(
-    tempfile.mkdtemp(), num_train_epochs=20, use_cpu=True, ddp_backend="gloo", max_grad_norm=0.0,
-    save_strategy="no", logging_strategy="no", report_to=[], disable_tqdm=True,
-)  # fmt: skip
-trainer = MetricTrainer(network, arguments, train_dataset=items, optimizers=(optimiser, constant))
+options = {"num_train_epochs": 20, "max_grad_norm": 0.0, "use_cpu": True, "ddp_backend": "gloo", "save_strategy": "no"}
+trainer = MetricTrainer(model, TrainingArguments(tempfile.mkdtemp(), **options), optimizers=(optimiser, constant))
 trainer.train()
-if trainer.is_world_process_zero():
-    print(f"R@1 {100 * similis.evaluate(network(inputs[test]).detach(), labels[test]).means['recall@1']:.2f} %")
+print(f"R@1 {100 * similis.evaluate(model.network(inputs[test]).detach(), labels[test]).means['recall@1']:.2f} %")

@@ -21,6 +21,7 @@ def scene(name: str, *arguments: object, seconds: int = 1500) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1560)  # Ray starts slowly on a busy machine
 def test_tasks_and_a_gang(tmp_path):
     pytest.importorskip("ray")

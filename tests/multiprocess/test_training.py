@@ -197,7 +197,8 @@ def test_a_run_on_two_processes(tmp_path):
     assert run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2).to_json() == two.to_json()  # the result stands
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_a_run_whose_rank_is_killed_equals_one_that_is_not(tmp_path, ranks):
     """The launcher begins all ranks again from the last checkpoint: to the bit, also where sums have four terms."""
     spec = parse_spec(SPEC | {"training": SPEC["training"] | {"checkpoint_steps": 1}})

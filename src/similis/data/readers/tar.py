@@ -71,7 +71,7 @@ def read_tars(place: str) -> Manifest:
             classes[path] = label
     names = sorted(set(classes.values()), key=lambda name: (not name.isdecimal(), len(name) * name.isdecimal(), name))
     numbers = {name: number for number, name in enumerate(names)}
-    columns = {
+    columns: dict[str, Sequence[Any]] = {
         "path": list(places),
         "label": [numbers[classes[path]] for path in places],
         "class_name": [classes[path] for path in places],

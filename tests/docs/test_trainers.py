@@ -1,0 +1,39 @@
+"""The scripts of ``examples/trainers``: short, and on two ranks what they are on one."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+SCRIPTS = sorted((ROOT / "examples" / "trainers").glob("*.py"))
+DROPOUT = {"with_sentence_transformers": 1.0}  # points: each rank draws its own
+
+
+def recall(path: Path, ranks: int) -> float:
+    """What a script prints, in percent."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(path)]
+    if path.stem == "with_lightning":  # starts its ranks itself
+        command = [sys.executable, str(path), str(ranks)]
+    if path.stem == "with_sentence_transformers":
+        command.append(str(Path(os.environ["SIMILIS_DATA"]) / "text" / "banking77.csv"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return float(re.search(r"R@1 ([\d.]+) %", done.stdout)[1])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_two_ranks_are_one(path):
+    one, two = recall(path, 1), recall(path, 2)
+    assert abs(one - two) <= DROPOUT.get(path.stem, 0.0), (one, two)
+    assert one > 70, "the network learns"
