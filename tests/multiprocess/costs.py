@@ -30,8 +30,8 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
     .. math::
         \text{gather} = 16 + b (D s + 8) \; [+ \; r B s], \qquad \text{scatter} = W b D s \; [+ \; r W B s]
 
-    (in brackets: divided classes). Samples against classes that every process has whole exchange
-    nothing but single numbers. None of it grows with the number of classes.
+    (in brackets: divided classes). Samples against classes that every process has whole exchange the two
+    numbers of every call (rows, and which call it is). None of it grows with the number of classes.
 
     Args:
         kind: ``pairs`` (samples with samples), ``classes`` (samples with whole classes),
@@ -43,12 +43,12 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
 
     Example:
         >>> traffic("pairs", counts=(4, 4), dim=2)
-        Traffic(gather=72, scatter=64)
+        Traffic(gather=80, scatter=64)
     """
     if kind not in KINDS:
         raise UserError(f"kind is {kind!r}; choose one of {', '.join(KINDS)}")
     if kind == "classes":
-        return Traffic(0, 0)
+        return Traffic(2 * WHOLE, 0)
     world, rows, batch = len(counts), max(counts), sum(counts)
     gather, scatter = 2 * WHOLE + rows * (dim * number_bytes + WHOLE), world * rows * dim * number_bytes
     if kind == "divided_classes":

@@ -35,7 +35,7 @@ def save(communicator, folder, piece=row_files.PIECE):
     )
 
 
-@pytest.mark.parametrize("piece", [1, 40, 2**25])
+@pytest.mark.parametrize("piece", [1, 40, 2**23])
 def test_any_number_of_ranks_reads_what_two_wrote(two, tmp_path, piece):
     two.call(save, tmp_path, piece)
     assert saved_names(tmp_path) == {"proxies", "moments"}
@@ -61,7 +61,9 @@ def peak_of(communicator, folder, classes, dim):
         name: OwnRows(torch.rand(counts[communicator.rank], dim), first) for name in ("proxies", "first", "second")
     }
     size = sum(rows.nbytes for rows, _ in share.values())
-    found = []
+    save(communicator, Path(folder) / "small")  # what PyTorch loads at the first time is no part of a share
+    load_rows({"proxies": own("proxies", communicator.rank, communicator.world)}, Path(folder) / "small")
+    folder, found = Path(folder) / "large", []
     for work in (lambda: save_rows(share, folder, communicator), lambda: load_rows(share, folder)):
         communicator.barrier()
         before = reset_peak()

@@ -13,7 +13,7 @@ from torch import Tensor
 from similis.engine.collectives import Collectives
 from similis.values import Communicator, DataError
 
-PIECE = 2**25  # bytes of a piece; a rank holds one of them beside its rows
+PIECE = 2**23  # bytes of a piece; a rank holds a few of them beside its rows
 
 
 class OwnRows(NamedTuple):
@@ -40,7 +40,8 @@ def save_rows(tensors: Mapping[str, OwnRows], folder: Path, communicator: Commun
         height = max(1, PIECE // max(1, rows[:1].nbytes))
         for start in range(0, len(rows), height):
             pieces[f"{name}@{first + start}"] = rows[start : start + height].detach().cpu()
-    writer = FileSystemWriter(folder, per_thread_copy_ahead=0)  # pieces are on the host: nothing to copy ahead
+    # pieces are on the host: nothing to copy ahead; one file for all would hold all of them once more
+    writer = FileSystemWriter(folder, single_file_per_rank=False, per_thread_copy_ahead=0)
     save(pieces, storage_writer=writer, process_group=communicator.host)
 
 

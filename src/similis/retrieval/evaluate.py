@@ -92,11 +92,14 @@ def evaluate(
         embedded, queries, gallery = join_gallery(embedded, gallery, apart=apart)
     groups = None if groups is None else encode_labels(groups)
     ranks = find_communicator() if distributed else None
-    every = Rows(
-        embedded, _rows("queries", queries, embedded.vectors), _rows("gallery", gallery, embedded.vectors), groups
+    asking, answering = (
+        _rows(name, chosen, embedded.vectors) for name, chosen in (("queries", queries), ("gallery", gallery))
     )
+    every = Rows(embedded, asking, answering, groups)
     embedded, asking, answering, groups = every if ranks is None else join_shards(every, ranks, apart=apart)
     _check(embedded, ks, neighbors, groups)
+    if not len(asking) or not len(answering):
+        raise UserError(f"{len(asking)} queries and {len(answering)} rows of a gallery given; choose some of each")
     if rerank and similarity != "cosine":
         raise UserError(f"rerank={rerank!r} and similarity={similarity!r} given; re-ranking is defined for 'cosine'")
     vectors = to_comparable(embedded.vectors, similarity)
@@ -221,7 +224,7 @@ def _rows(name: str, chosen: Tensor | None, vectors: Tensor) -> Tensor:
         raise UserError(
             f"{name} of {chosen.dtype} and shape {tuple(chosen.shape)} given; give a mask ({count},) or row numbers"
         )
-    if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= count:
+    if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= count):
         raise UserError(f"{name} selects {len(rows)} rows; choose some, from 0 to {count - 1}")
     return rows
 
