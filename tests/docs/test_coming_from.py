@@ -58,15 +58,13 @@ def test_both_give_the_same(theirs, ours):
 
 
 def test_a_memory_gives_the_same_values_until_it_is_full():
-    from similis.objective.wrappers.memory import CrossBatchMemory
-
     ((theirs, ours),) = re.findall(
-        r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(CrossBatchMemory\(.+?)` \|$", PAGE, re.M
+        r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(similis\.CrossBatchMemory\(.+?)` \|$", PAGE, re.M
     )
     theirs, ours = theirs.replace("1024", "72"), ours.replace("1024", "72")  # full after three batches of 24
     peer, criterion = (
         peer_of(theirs)[0],
-        eval(ours, {"similis": similis, "CrossBatchMemory": CrossBatchMemory, "D": D}).double(),
+        eval(ours, {"similis": similis}).double(),
     )
     torch.manual_seed(0)
     found = []

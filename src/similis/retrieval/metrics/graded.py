@@ -69,7 +69,7 @@ def ndcg_at_k(gains: Gains, k: int) -> Tensor:
     """Discounted gain of the first k over that of the best order: (Q,); NaN without a match.
 
     Example:
-        >>> one = torch.tensor([[0.0, 1.0]])
+        >>> one = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
         >>> round(ndcg_at_k(Gains(one, torch.tensor([1]), one, one.flip(1)), 2).item(), 4)
         0.6309
     """
