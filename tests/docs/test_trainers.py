@@ -10,16 +10,19 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
+ADOPTED = re.findall(
+    r"^```diff\n(.*?)^```", (ROOT / "docs/tutorials/adopt.md").read_text(encoding="utf-8"), re.M | re.S
+)
 SCRIPTS = sorted((ROOT / "examples" / "trainers").glob("*.py"))
-DROPOUT = {"with_sentence_transformers": 1.0}  # points: each rank draws its own
+DROPOUT = {"with_sentence_transformers": 1.0, "adopted_2": 1.0}  # points: each rank draws its own
 
 
 def recall(path: Path, ranks: int) -> float:
     """What a script prints, in percent."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(path)]
-    if path.stem == "with_lightning":  # starts its ranks itself
+    if path.stem in ("with_lightning", "adopted_1"):  # starts its ranks itself
         command = [sys.executable, str(path), str(ranks)]
-    if path.stem == "with_sentence_transformers":
+    if path.stem in ("with_sentence_transformers", "adopted_2"):
         command.append(str(Path(os.environ["SIMILIS_DATA"]) / "text" / "banking77.csv"))
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -37,3 +40,15 @@ def test_two_ranks_are_one(path):
     one, two = recall(path, 1), recall(path, 2)
     assert abs(one - two) <= DROPOUT.get(path.stem, 0.0), (one, two)
     assert one > 70, "the network learns"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(3))
+def test_published_scripts_after_their_change(number, tmp_path):
+    lines = ADOPTED[number].splitlines()
+    script = tmp_path / f"adopted_{number}.py"
+    script.write_text("\n".join(line[1:] for line in lines if line[:1] != "-"), encoding="utf-8")
+    compile("\n".join(line[1:] for line in lines if line[:1] != "+"), "as published", "exec")
+    one, two = recall(script, 1), recall(script, 2)
+    assert abs(one - two) <= DROPOUT.get(script.stem, 0.0), (one, two)
+    assert one > 50, "the network learns"

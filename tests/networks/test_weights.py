@@ -186,3 +186,20 @@ def test_a_fresh_network_is_whole(backbone):
 def test_a_layer_without_a_rule_is_refused():
     with pytest.raises(UserError, match="'0' of Sequential has no rule"):
         build_initialised(lambda: nn.Sequential(nn.PReLU()), part_generator(0, "backbone"))
+
+
+def test_positions_of_a_vision_transformer_are_resized_for_another_size(tmp_path):
+    timm = pytest.importorskip("timm")
+    net = timm.create_model("test_vit", num_classes=0)
+    file = tmp_path / "vit.safetensors"
+    save_file(net.state_dict(), file)
+    same, small = (
+        build_embedder(backbone="test_vit", weights=str(file), dim=0, image_size=size).backbone.net
+        for size in (160, 96)
+    )
+    assert torch.equal(same.pos_embed, net.pos_embed)
+    assert small.pos_embed.shape[1] == 1 + 6 * 6
+    assert torch.equal(small.pos_embed[:, :1], net.pos_embed[:, :1]), "the class token has no place"
+    want = timm.layers.resample_abs_pos_embed(net.pos_embed, [6, 6], num_prefix_tokens=1)
+    assert torch.equal(small.pos_embed, want)
+    assert small(torch.zeros(1, 3, 96, 96)).isfinite().all()

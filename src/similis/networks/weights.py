@@ -11,7 +11,7 @@ from urllib.error import URLError
 import torch
 from torch import Tensor, nn
 
-from similis.values import DataError, UserError
+from similis.values import DataError, UserError, import_extra
 
 Net = TypeVar("Net", bound=nn.Module)
 SHOWN_KEYS = 6  # a wrong file disagrees in hundreds of keys; the first few say what kind of file it is
@@ -115,7 +115,7 @@ def load_weights(net: nn.Module, tensors: Mapping[str, Tensor], *, origin: str, 
 
     ``droppable`` are first parts of keys that a network without its classifier has no place for.
     """
-    wanted = net.state_dict()
+    wanted, tensors = net.state_dict(), resize_positions(net, tensors)
     dropped = tuple(sorted(k for k in tensors if k not in wanted and k.partition(".")[0] in droppable))
     extra = sorted(set(tensors) - set(wanted) - set(dropped))
     # Counters of batches came to PyTorch later than some of the files; a fresh zero means the same.
@@ -135,6 +135,17 @@ def load_weights(net: nn.Module, tensors: Mapping[str, Tensor], *, origin: str, 
         )
     net.load_state_dict(state, strict=False)
     return Loaded(origin, weights_hash(net), dropped)
+
+
+def resize_positions(net: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Tensors whose learned positions fit the grid of a network that is built for another image size."""
+    own, saved = getattr(net, "pos_embed", None), tensors.get("pos_embed")
+    grid = getattr(getattr(net, "patch_embed", None), "grid_size", None)
+    if not isinstance(own, Tensor) or saved is None or grid is None or saved.ndim != 3 or saved.shape == own.shape:
+        return tensors
+    prefix = own.shape[1] - grid[0] * grid[1]  # tokens without a place: of the class, registers
+    resized = import_extra("timm.layers").resample_abs_pos_embed(saved, list(grid), num_prefix_tokens=prefix)
+    return {**tensors, "pos_embed": resized}
 
 
 def weights_hash(source: nn.Module | Mapping[str, Tensor]) -> str:
