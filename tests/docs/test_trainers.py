@@ -1,13 +1,16 @@
 """The scripts of ``examples/trainers``: short, and on two ranks what they are on one."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import similis
 from tests.docs.blocks import ROOT
 
 ADOPTED = re.findall(
@@ -52,3 +55,18 @@ def test_published_scripts_after_their_change(number, tmp_path):
     one, two = recall(script, 1), recall(script, 2)
     assert abs(one - two) <= DROPOUT.get(script.stem, 0.0), (one, two)
     assert one > 50, "the network learns"
+
+
+@pytest.mark.slow
+def test_a_dataset_of_hugging_face_is_trained_on(tmp_path):
+    datasets, pillow = importlib.import_module("datasets"), importlib.import_module("PIL.Image")
+    drawn = np.random.default_rng(0).integers(0, 255, (72, 20, 20, 3), dtype=np.uint8)
+    names = datasets.ClassLabel(names=[f"kind {number}" for number in range(12)])
+    kinds = datasets.Features({"image": datasets.Image(), "label": names})
+    values = {"image": [pillow.fromarray(each) for each in drawn], "label": [row % 12 for row in range(72)]}
+    model = {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16}
+    spec = {"model": model, "training": {"epochs": 1, "batch_size": 10}}
+    data = datasets.Dataset.from_dict(values, features=kinds)
+    result = similis.train(spec, data=data, runs=tmp_path, device="cpu")
+    assert result.facts["handed over"] == {"data": f"own:{data._fingerprint}"}
+    assert result.facts["classes"]["test"] == 6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,14 @@ import torch
 
 from similis.engine import row_files
 from similis.engine.launch_ranks import launch
+from similis.engine.process_pool import WorkersLostError
 from similis.engine.row_files import OwnRows, load_rows, save_rows, saved_names
 from similis.objective.context import spread_evenly
+from similis.training import checkpoint
+from similis.training.checkpoint import last_checkpoint, restore, save_checkpoint
+from similis.training.loop import Progress
 from similis.values import DataError
+from tests.multiprocess.test_training import task_of
 
 ROWS = 23
 
@@ -88,3 +95,34 @@ def test_a_million_classes_are_saved_and_read_in_the_memory_of_a_share(tmp_path,
     for saving, loading in launch(peak_of, ranks, tmp_path / "rows", 1_000_000, 128):
         assert saving <= 1.2, saving
         assert loading <= 1.2, loading
+
+
+def killed_in_a_save(communicator, path):
+    task = task_of("proxy_anchor", communicator, divide=True)
+    save_checkpoint(path, task, Progress(step=1), {}, contents="run")
+
+    def half(tensors, folder, ranks):
+        if ranks.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        save_rows(tensors, folder, ranks)
+
+    checkpoint.save_rows = half
+    with torch.no_grad():
+        for parameter in task.loss.parameters():
+            parameter.add_(1)
+    save_checkpoint(path, task, Progress(step=2), {}, contents="run", keep=True)
+
+
+def test_a_kill_during_a_save_leaves_the_checkpoint_before_it(tmp_path):
+    path = tmp_path / "checkpoint-select.safetensors"
+    with pytest.raises(WorkersLostError):
+        launch(killed_in_a_save, 2, path, restarts=0)
+    found = last_checkpoint(path, "run")
+    assert found.progress.step == 1
+    task = task_of("proxy_anchor", None)
+    want = [p.detach().clone() for p in task.loss.parameters()]
+    with torch.no_grad():
+        for parameter in task.loss.parameters():
+            parameter.zero_()
+    restore(task, found)
+    assert all(torch.equal(mine, known) for mine, known in zip(task.loss.parameters(), want, strict=True))
