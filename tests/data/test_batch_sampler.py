@@ -53,7 +53,7 @@ def test_a_loader_takes_it():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"classes": 7}, "wants 7 classes"), ({"classes": 2, "rank": 3, "world_size": 2}, "rank 3 of 2")],
+    [({"classes": 7}, "a batch takes 1 to 6 classes"), ({"classes": 2, "rank": 3, "world_size": 2}, "rank 3 of 2")],
 )
 def test_what_cannot_be_drawn_is_refused_at_once(options, message):
     with pytest.raises(UserError, match=message):

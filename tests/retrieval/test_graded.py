@@ -92,6 +92,7 @@ def test_intervals_and_paired_differences():
         ({"relevance": torch.zeros(2, 3)}, "relevance has shape"),
         ({"relevance": -torch.ones(30, 30)}, "0 or more"),
         ({"gallery": (torch.zeros(3, 5), [0, 1, 2])}, "must fit each other"),
+        ({"labels": torch.arange(30)[:, None]}, "give one label a row"),
         ({"clustering": True, "labels": torch.ones(30, 2).long()}, "clusters are compared with classes"),
     ],
 )

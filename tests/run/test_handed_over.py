@@ -131,6 +131,7 @@ def test_without_its_code_the_model_says_what_to_do(tmp_path):
     ("own", "message"),
     [
         ({"network": nn.Flatten(0)}, "return .B, D. or .B, C, H, W."),
+        ({"network": Small}, "that is built"),
         ({"data": iter([])}, "map-style"),
         ({"data": [1, 2, 3]}, "give .image, label."),
         ({"transform": lambda image: image}, "the network takes .16, 16, 3."),
@@ -141,6 +142,14 @@ def test_without_its_code_the_model_says_what_to_do(tmp_path):
 def test_what_cannot_be_used_is_refused(own, message, tmp_path):
     with pytest.raises(UserError, match=message):
         train(tmp_path, **own)
+
+
+def test_a_network_of_one_size_and_a_wrong_one(tmp_path):
+    fixed = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 6))
+    result = similis.train(SPEC, runs=tmp_path, network=fixed, data=Squares(), device="cpu")
+    assert [row["pixels"] for row in result.before] == [16]
+    with pytest.raises(UserError, match=r"does not fit the weights.*pass the module"):
+        similis.load(result.folder, network=Small(), device="cpu")
 
 
 def test_its_own_vectors_need_no_pooling(tmp_path):

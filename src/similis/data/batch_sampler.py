@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from similis.data.samplers.balanced import balanced, classes_per_batch
+from similis.data.samplers.balanced import balanced
 from similis.data.sampling import number_of_batches, shard_batches
 from similis.labels import encode_labels
 from similis.registry import find_communicator
+from similis.values import UserError
 
 
 class BalancedBatchSampler(Sampler[list[int]]):
@@ -57,8 +58,13 @@ class BalancedBatchSampler(Sampler[list[int]]):
         self.seed = seed
         self.epoch = self.batch = 0
         self._loaded = False  # whether the next pass goes on where a state says
-        classes_per_batch(self.batch_size, per_class, len(torch.unique(self.labels)))  # what cannot be is refused here
-        self._own(0)
+        known, items = len(torch.unique(self.labels)), len(self.labels)
+        if not 1 <= classes <= known or per_class < 1 or items < self.batch_size:
+            raise UserError(
+                f"classes={classes} and per_class={per_class} given for {items} items of {known} classes; a batch "
+                f"takes 1 to {known} classes and at most {items} items: choose fewer of either"
+            )
+        self._own(0)  # a rank that cannot be is refused here
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""

@@ -18,6 +18,7 @@ from similis.networks.own_network import keep_network
 from similis.run.machine import Machine
 from similis.run.network import build_network
 from similis.run.spec import ModelSpec
+from similis.training.files import DamagedError
 from similis.values import UserError
 
 
@@ -40,6 +41,12 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0, network: n
     machine, folder = Machine(device=device, workers=workers), Path(path)
     if network is not None:
         keep_network(network, own_name(folder))
+        try:
+            return load(path, device=device, workers=workers)
+        except DamagedError as error:
+            why = " ".join(str(error.__cause__ or error).split())
+            text = f"network= does not fit the weights in {folder} ({why}); pass the module of its training"
+            raise UserError(text) from None
     if holds_model(folder):
         return read_whole(folder, lambda: load_folder(folder, machine))
     result = finished(folder)

@@ -44,6 +44,8 @@ def keep_network(module: nn.Module, name: str | None = None) -> str:
         module: images to vectors or maps; runs begin with a copy of its weights.
         name: of code and weights together; None to hash both.
     """
+    if not isinstance(module, nn.Module):
+        raise UserError(f"network is {module!r}; give an nn.Module that is built, such as Network()")
     identity = name or f"{type(module).__name__}-{hash_network(module)}"
     _known[f"{HANDED_OVER}{identity}"] = module
     return f"{HANDED_OVER}{identity}"

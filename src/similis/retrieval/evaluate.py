@@ -98,6 +98,10 @@ def evaluate(
     every = Rows(embedded, asking, answering, groups)
     embedded, asking, answering, groups = every if ranks is None else join_shards(every, ranks, apart=apart)
     _check(embedded, ks, neighbors, groups)
+    if embedded.labels.ndim > 2 or embedded.labels.shape[1:] == (1,):
+        raise UserError(
+            f"labels have shape {tuple(embedded.labels.shape)}; give one label a row (N,), or columns of several (N, L)"
+        )
     if not len(asking) or not len(answering):
         raise UserError(f"{len(asking)} queries and {len(answering)} rows of a gallery given; choose some of each")
     if rerank and similarity != "cosine":

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from similis.networks.backbone import HANDED_OVER
 from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation
@@ -79,7 +80,8 @@ def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Eval
 def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
     """The pretrained network without a head, at its own resolution, and at the run's if that is another."""
     m = spec.model
-    plain = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options)
+    size = m.image_size if m.backbone.startswith(HANDED_OVER) else None  # one of the user's has no size of its own
+    plain = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options, image_size=size)
     own = Network(plain, normalise=True, seed=spec.seed)
     networks = [own.built, own.resized(m.image_size, m.resize).built]
     different = networks[0].preprocessing != networks[1].preprocessing

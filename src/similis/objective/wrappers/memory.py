@@ -36,8 +36,8 @@ class CrossBatchMemory(nn.Module):
 
     Shapes: embeddings (B, D), labels (B,), image_ids (B,) -> ().
 
-    Reference: Wang et al., Cross-Batch Memory for Embedding Learning, CVPR 2020 (our meaning differs
-    from its code, which adds a second loss over the memory: see the class text).
+    Reference: Wang et al., Cross-Batch Memory for Embedding Learning, CVPR 2020 (its code adds a
+    second loss over the memory instead).
 
     Example:
         >>> import torch
