@@ -15,7 +15,7 @@ from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.parquet import list_shards, read_parquet
 from similis.data.readers.part_files import list_part_files
 from similis.data.readers.tables import read_delimited
-from similis.data.readers.tar import is_folder_of_tars, read_tars
+from similis.data.readers.tar import holds_tars, read_tars
 from similis.data.sources import is_url
 from similis.registry import find_nearest, unknown
 from similis.values import DataError, SimilisError, UserError
@@ -80,7 +80,7 @@ def list_data(
             not is_url(source) and (list_part_files(source) or list_shards(source))
         ):
             return read_parquet(source, images=images)
-        if bare.endswith(".tar") or (not is_url(source) and is_folder_of_tars(source)):
+        if not is_url(source) and holds_tars(source):
             return read_tars(source)
         if is_url(source) or Path(source).is_dir():
             return read_folder(source)

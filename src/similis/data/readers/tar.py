@@ -51,9 +51,11 @@ class TarSource:
         return for_each(lambda path: digest_of(self.read(0, path)), names, self.folder)
 
 
-def is_folder_of_tars(place: str) -> bool:
-    """Whether a folder holds shards and no folders of classes."""
+def holds_tars(place: str) -> bool:
+    """Whether a place is a shard, or a folder that holds shards and no folders of classes."""
     path = Path(place)
+    if path.suffix == ".tar" and path.is_file():
+        return True
     return path.is_dir() and any(path.glob("*.tar")) and not any(each.is_dir() for each in path.iterdir())
 
 
