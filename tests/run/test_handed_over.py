@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from multiprocessing import get_context
 
@@ -12,11 +11,12 @@ import torch
 from torch import nn
 
 import similis
-from similis.run.machine import Machine, Watch
+from similis.run.machine import Machine
 from similis.run.prepared import prepare
 from similis.run.run import hand_over, run_prepared
 from similis.run.spec import parse_spec
 from similis.values import UserError
+from tests.accelerator.ranks import Killer
 
 SPEC = {
     "model": {"dim": 8, "image_size": 16, "freeze_batch_norm": False},
@@ -59,15 +59,6 @@ def jitter(image):
 def train(folder, **own):
     given = {"network": Small(), "data": Squares(), "transform": jitter, **own}
     return similis.train(SPEC, runs=folder, device="cpu", **given)
-
-
-class Killer(Watch):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step(self, report, mined) -> None:
-        if report.progress.step >= self.step:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def train_until(folder, step):
