@@ -54,7 +54,7 @@ def test_published_scripts_after_their_change(number, tmp_path):
     compile("\n".join(line[1:] for line in lines if line[:1] != "+"), "as published", "exec")
     one, two = recall(script, 1), recall(script, 2)
     assert abs(one - two) <= DROPOUT.get(script.stem, 0.0), (one, two)
-    assert one > 50, "the network learns"
+    assert one > 30, "the network learns: it begins at 12"
 
 
 @pytest.mark.slow
