@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from inspect import signature
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -184,7 +183,7 @@ class _Gather(torch.autograd.Function):
         return processes._scatter_over_ranks(blocks)[: counts[processes.rank]], None, None
 
 
-_known: WeakKeyDictionary[dist.ProcessGroup, Collectives] = WeakKeyDictionary()
+_known: dict[dist.ProcessGroup, Collectives] = {}
 
 
 @register_communicator

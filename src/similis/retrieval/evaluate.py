@@ -109,7 +109,7 @@ def evaluate(
     vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
     asking, answering = asking.to(vectors.device), answering.to(vectors.device)
-    rows = vectors[answering]
+    rows = vectors if gallery is None else vectors[answering]
     own_ids = (ids[asking], ids[answering])
     own_groups = None if groups is None else (groups.to(ids.device)[asking], groups.to(ids.device)[answering])
     score = score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups)

@@ -82,10 +82,12 @@ def train(
     """
     if isinstance(spec, str | Path):
         spec = read_spec(Path(spec))
-    machine = Machine(root=Path(runs), workers=workers, device=device)
-    values = spec.model_dump(mode="json") if isinstance(spec, RunSpec) else dict(spec)
-    values, manifest = hand_over(values, network, data, transform, named or {})
-    return run_prepared(prepare(parse_spec(values), machine, manifest))
+    machine, manifest = Machine(root=Path(runs), workers=workers, device=device), None
+    if named or not (network is None and data is None and transform is None):
+        values = spec.model_dump(mode="json") if isinstance(spec, RunSpec) else dict(spec)
+        spec, manifest = hand_over(values, network, data, transform, named or {})
+    spec = spec if isinstance(spec, RunSpec) else parse_spec(spec)
+    return run_prepared(prepare(spec, machine, manifest))
 
 
 def hand_over(

@@ -107,8 +107,9 @@ def fit_whitening(features: Tensor, labels: Tensor, weights: Tensor | None = Non
         torch.Size([4, 8])
     """
     x, mean, times = centre(features, weights)
-    variances, basis = within_directions(x, labels, times)
-    return Fit(mean, basis.T @ scatter(x, times) @ basis, basis, variances, len(mean))
+    whole = scatter(x, times)
+    variances, basis = within_directions(whole, class_means(x, labels, times), labels)
+    return Fit(mean, basis.T @ whole @ basis, basis, variances, len(mean))
 
 
 def fit_lda(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> Fit:
@@ -123,7 +124,7 @@ def fit_lda(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> 
     """
     x, mean, times = centre(features, weights)
     means, counts = class_means(x, labels, times)
-    variances, basis = within_directions(x, labels, times)
+    variances, basis = within_directions(scatter(x, times), (means, counts), labels)
     return Fit(mean, scatter(means @ basis, counts), basis, variances, len(means) - 1)
 
 
@@ -210,10 +211,16 @@ def class_means(features: Tensor, labels: Tensor, times: Tensor) -> tuple[Tensor
     return sums / counts[:, None], counts
 
 
-def within_directions(x: Tensor, labels: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
-    """Variances (F,) of rows around the mean of their class, and their directions in columns (F, F)."""
-    means, counts = class_means(x, labels, times)
+def within_directions(whole: Tensor, classes: tuple[Tensor, Tensor], labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances (F,) of rows around the mean of their class, and their directions in columns (F, F).
+
+    Args:
+        whole: (F, F) scatter of all rows.
+        classes: means and numbers of rows, from :func:`class_means`.
+        labels: (N,) of the rows.
+    """
+    means, counts = classes
     if not can_fit(labels):
-        raise UserError(f"{len(x)} rows of {len(means)} classes given; fit needs two classes, one with two rows")
-    within = (scatter(x, times) - scatter(means, counts)) / (times.sum() - len(means))
+        raise UserError(f"{len(labels)} rows of {len(means)} classes given; fit needs two classes, one with two rows")
+    within = (whole - scatter(means, counts)) / (counts.sum() - len(means))
     return tuple(torch.linalg.eigh(within))
