@@ -148,7 +148,7 @@ def step_row(rounds: int) -> dict[str, Any]:
 
 
 def page_rows(figures: dict[str, dict[str, float]]) -> Iterator[str]:
-    """Lines of the table of ``results/engine.md``."""
+    """Lines of the table of ``results/distributed.md``."""
     for name, row in figures.items():
         around = f"{row['low']:.3f} to {row['high']:.3f}" if row["low"] < row["high"] else ""
         seconds = f"{row['ours s']:.3f} s | {row['bare s']:.3f} s"

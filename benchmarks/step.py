@@ -130,7 +130,7 @@ def allocator(rounds: int) -> dict[str, float]:
 
 
 def page_rows(figures: dict[str, dict[str, float]]) -> Iterator[str]:
-    """Lines of the table of ``results/photos.md``."""
+    """Lines of the table of ``results/distributed.md``."""
     for name, (ours, theirs, ratio) in ((name, row.values()) for name, row in figures.items()):
         yield f"| {name} | {ours:.1f} | {theirs:.1f} | {ratio:.2f} |"
 

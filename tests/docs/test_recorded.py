@@ -17,7 +17,6 @@ from benchmarks import (
     closed_forms,
     engine,
     fine_tuning,
-    floors,
     loss_page,
     metric,
     step,
@@ -59,14 +58,13 @@ def thesis_rows() -> Iterator[str]:
 
 
 ROWS: dict[str, Callable[[], Iterator[str]]] = {
-    "distributed.md": lambda: ("| " + " | ".join(row) + " |" for row in figures("distributed.json")),
-    "engine.md": lambda: engine.page_rows(figures("engine.json")),
-    "fine-tuning.md": fine_tuning_rows,
-    "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
-    "photos.md": lambda: (
-        *(floors.page_row(*each) for each in figures("floors.json").items()),
+    "distributed.md": lambda: (
+        *("| " + " | ".join(row) + " |" for row in figures("distributed.json")),
+        *engine.page_rows(figures("engine.json")),
         *step.page_rows(figures("step.json")),
     ),
+    "fine-tuning.md": fine_tuning_rows,
+    "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),
     "thesis/index.md": thesis_rows,
     "tuning/index.md": tuning_rows,
@@ -106,8 +104,11 @@ CONDITIONS = {
         "2.9.0": "version of the peer",
         "2.0": "licence",
     },
-    "distributed.md": {"2.9.0": "version of the peer", "3.3.0": "version of open_clip"},
-    "engine.md": {"1.10": "target", "1.03": "target"},
+    "distributed.md": {
+        "2.9.0": "version of the peer",
+        "3.3.0": "version of open_clip",
+        **dict.fromkeys(("1.10", "1.03", "1.05"), "target"),
+    },
     "fine-tuning.md": {
         "0.8": "decay of rates by layer",
         **dict.fromkeys(("4.6", "5.0", "0.5", "1.3"), "test_sentences_of_the_page_of_fine_tuning"),
@@ -120,7 +121,6 @@ CONDITIONS = {
         "2.4": "bound",
         **dict.fromkeys(("1.8", "1.1"), "test_the_page_of_losses_names_what_is_slower_or_larger"),
     },
-    "photos.md": {"1.05": "bound", "54.8": "thesis/index.md"},
     "tables.md": {"0.7.0": "version", "1.9.1": "version", "1.7.2": "version", "0.001": "rounded corner of LMNN"},
     "thesis/index.md": {
         **dict.fromkeys(("2.0", "1.5", "4.1"), "multiplications of a network"),
