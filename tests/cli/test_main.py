@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from similis import __version__
-from similis.cli import VERBS, app, function_at, main
+from similis.cli import HELP as GROUPS
+from similis.cli import TRAIN_HELP, VERBS, app, function_at, main
 from similis.registry import losses, miners
 from similis.run.spec import parse_spec
 
@@ -62,12 +63,17 @@ def test_help_imports_nothing_heavy_and_takes_less_than_half_a_second():
     assert min(spent for _, spent in runs) < 0.5
 
 
-def test_help_names_every_verb(capsys):
+def test_help_is_in_groups_of_whole_lines(capsys):
     assert ended(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(words.split()[0] in out for words in VERBS)
-    assert "List the losses by family" in out
-    assert "A fair comparison from a plan file." in out  # a group without a verb of its own says what it is for
+    told = {verb: line for lines in GROUPS.values() for verb, line in lines.items()}
+    assert set(told) == {words.split()[0] for words in VERBS}
+    assert all(line in out and len(line) <= 50 for line in told.values())
+    assert [title for title in GROUPS if f"\n{title}:\n" in out] == list(GROUPS)
+    assert ended(["train", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert [title for title in TRAIN_HELP if f"\n{title}:\n" in out] == list(TRAIN_HELP)
+    assert all(out.count(f" --{word} ") == 1 for word in ("loss", "root", "runs", "device", "workers"))
 
 
 def test_version(capsys):

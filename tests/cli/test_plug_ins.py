@@ -49,5 +49,4 @@ def test_every_verb_works_beside_a_broken_plug_in_and_its_own_loss_says_why_it_i
     assert len(said) == 1 + len(words) + 1  # one warning, and one sentence about the loss that is not there
     assert said[-2].startswith("similis: unknown loss 'their_loss'")
     assert reason in said[-2]
-    assert "proxy_anchor" in done.stdout
-    assert "test MAP@R" in done.stdout
+    assert "MAP@R %" in done.stdout

@@ -43,25 +43,32 @@ def run_folder(path):
 
 
 def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
-    assert ended(["train", photos, *SMALL]) == 0
+    assert ended(["train", photos, *SMALL, "--verbose"]) == 0
     out = capsys.readouterr().out
     folder = run_folder(tmp_path)
     result = json.loads((folder / "result.json").read_text())
     for words in ("proxy_anchor", "small_conv", "none, from the seed", "gap+gmp", "16 x 16", "fixed-validation",
-                  "validation R@1", "test MAP@R", f"{100 * result['test']['recall@1']:.2f} %", "images/s"):  # fmt: skip
+                  "validation R@1", "MAP@R %", "trained, 16 pixels",
+                  f"{100 * result['test']['recall@1']:.2f} %", "images/s"):  # fmt: skip
         assert words in out
-    for name in ("curves.png", "sheet.png", "map.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert out.splitlines()[-1].split() == ["report", str(folder.relative_to(tmp_path) / "report.html")]
+    row = result["before"][0]
+    assert f"Of 16 queries, training fixed {row['fixed']} and broke {row['broke']}." in out
     assert result["spec"]["training"]["batch_size"] == 8  # all that two of four classes have
     assert result["facts"]["images"] == {"train": 8, "validation": 8, "test": 16}
     assert result["spec"]["model"]["freeze_batch_norm"] is False
 
-    stamp = (folder / "sheet.png").stat().st_mtime_ns
+    stamp = (folder / "report.html").stat().st_mtime_ns
     assert ended(["train", photos, *SMALL]) == 0
     again = capsys.readouterr().out
-    assert again[again.index("proxy_anchor") :] == out[out.index("proxy_anchor") :]  # the table, and no training
+    told = again[again.index("network  ") : again.index("\nnext\n")]
+    assert told in out  # the table, and no training
+    assert "small_conv" not in again  # settings are asked for
     assert "images/s" not in again
-    assert (folder / "sheet.png").stat().st_mtime_ns == stamp
+    assert (folder / "report.html").stat().st_mtime_ns == stamp
+    assert ended(["train", photos, *SMALL, "--no-photos"]) == 0
+    assert "data:image/webp" not in (folder / "report.html").read_text()
 
 
 def test_a_plan_comes_before_training_and_not_before_a_run_that_is_done(photos, tmp_path, capsys):
@@ -82,7 +89,7 @@ def test_a_plan_comes_before_training_and_not_before_a_run_that_is_done(photos, 
 
 
 def test_all_classes_train_and_nothing_is_tested(photos, tmp_path, capsys):
-    assert ended(["train", photos, *SMALL, "--all-classes"]) == 0
+    assert ended(["train", photos, *SMALL, "--all-classes", "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "images      32 of 8 classes train\n" in out
     assert "No class was held out" in out
@@ -124,7 +131,7 @@ def test_a_large_gap_between_validation_and_test_is_explained():
 def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):
     asked = ["train", "synthetic?classes=12&images=6&size=16", "--backbone", "small_conv", "--epochs", "1",
              "--size", "16", "--no-pictures", "--runs", str(tmp_path)]  # fmt: skip
-    assert ended([*asked, "--recipe", "careful", "--lr", "0.003"]) == 0
+    assert ended([*asked, "--recipe", "careful", "--lr", "0.003", "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "share of training" in out
     assert "the network's own" in out
@@ -141,15 +148,15 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(VALUES))
     words = ["train", "run.yaml", "--set", "objective.margin_cos=0.2", "--epochs", "1", "--seed", "5", "--no-pictures"]
-    assert ended([*words, "--protocol", "default", "--runs", "kept"]) == 0
+    assert ended([*words, "--protocol", "default", "--runs", "kept", "--verbose"]) == 0
     out = capsys.readouterr().out
     (folder,) = (tmp_path / "kept").glob("[!.]*")
     spec = json.loads((folder / "spec.json").read_text())
     assert spec["objective"]["options"] == {"margin_cos": 0.2}
     assert (spec["training"]["epochs"], spec["seed"], spec["training"]["lr"]) == (1, 5, 0.001)
     assert [line.split() for line in out.splitlines() if "selected on" in line] == [["selected", "on", "test"]]
-    assert "pictures" not in out
-    assert not (folder / "sheet.png").exists()
+    assert "report  " not in out
+    assert not (folder / "report.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,7 @@ def test_two_processes_speak_to_one_display(photos, tmp_path, capfd):
     for name in ("device      cpu, ", "training: 1 epochs", "step 1/1", "epoch 1: R@1", "images/s"):
         assert name in one
         assert name in two
-    table = [text[text.index("proxy_anchor") : text.index("run folder")] for text in (one, two)]
+    table = [text[text.index("network  ") : text.index("next")] for text in (one, two)]
     assert table[0] == table[1]
 
 
@@ -239,7 +246,7 @@ def test_a_pair_loss_has_a_batch_that_a_few_photos_can_make(words, layout, tmp_p
 def test_48_photos_are_trained_with_a_pair_loss(tmp_path, capsys):
     write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
     words = ["train", str(tmp_path / "photos"), *SMALL, "--loss", "triplet", "--runs", str(tmp_path / "runs")]
-    assert ended([*words, "--no-pictures"]) == 0
+    assert ended([*words, "--no-pictures", "--verbose"]) == 0
     assert "10 images, balanced, 5 of each class" in capsys.readouterr().out
     assert ended([*words, "--batch", "7"]) == 2
     said = capsys.readouterr().err
@@ -265,13 +272,8 @@ def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
 
 
 def test_values_are_yaml():
-    assert parse_settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == {
-        "a.b": 1e-4,
-        "c": [1, 2],
-        "d": None,
-        "e": True,
-        "f": "x=y",
-    }
+    values = {"a.b": 1e-4, "c": [1, 2], "d": None, "e": True, "f": "x=y"}
+    assert parse_settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == values
     with pytest.raises(UserError, match="not YAML"):
         parse_settings(("a=[1",))
 

@@ -79,7 +79,7 @@ def sentence(capsys) -> str:
 
 
 def table(text: str) -> str:
-    return text[text.index("proxy_anchor") : text.index("run folder")]
+    return text[text.index("network  ") : text.index("next")]
 
 
 @pytest.mark.slow

@@ -24,8 +24,8 @@ from tests.run.small import VALUES, child, ran, remains
 SLIM = {"width": "slim", "depth": 1}
 ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
-            "scores.safetensors", "selection.json", "curves.png", "map.png", "sheet.png", "embeddings.csv",
-            "trained-on.safetensors"]  # fmt: skip
+            "scores.safetensors", "selection.json", "curves.png", "report.html", "report-points.json", "embeddings.csv",
+            "before.safetensors", "trained-on.safetensors"]  # fmt: skip
 CHECKPOINTS = ["checkpoint-select.safetensors", "checkpoint-select-previous.safetensors", "best-select.safetensors"]
 # What a process leaves that is killed there: after the step, before the checkpoint that would follow.
 INTERRUPTED = {
@@ -136,7 +136,7 @@ def folder_in(root: Path) -> Path:
 
 
 def train(root: Path, place: Path) -> list[str]:
-    return ["train", str(place / "run.yaml"), "--runs", str(root)]
+    return ["train", str(place / "run.yaml"), "--runs", str(root), "--verbose"]
 
 
 def search(folder: Path, place: Path) -> list[str]:
@@ -153,7 +153,8 @@ def printed(words: list[str]) -> str | None:
     if code == 0:
         lines = out.getvalue().splitlines()
         table = next(number for number, line in enumerate(lines) if "proxy_anchor" in line or " among " in line)
-        return "\n".join(line for line in lines[table:] if not line.startswith("run folder"))
+        paths = ("run folder", "curves", "drawing", "report", "  similis")
+        return "\n".join(line for line in lines[table:] if not line.startswith(paths))
     assert len(said.splitlines()) == 1
     assert said.startswith("similis: ")
     assert any(remedy in said for remedy in ("delete it", "free space", "continue it with", "finished run")), said
@@ -180,7 +181,7 @@ def numbers(folder: Path, attacked: Path) -> dict[str, object]:
     kept = remains(folder)
     kept["metrics"] = sorted(kept["metrics"])
     left = {attacked.name} if attacked.is_dir() else set()  # a folder that somebody made harms nobody
-    later = {"curves.png", "map.png", "sheet.png", "galleries"}
+    later = {"curves.png", "report.html", "report-points.json", "galleries"}
     kept["files"] = [name for name in kept["files"] if name not in later | left]
     if attacked.name == "metrics.jsonl":
         del kept["metrics"]

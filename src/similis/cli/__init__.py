@@ -44,6 +44,36 @@ VERBS = {
     "tournament report": "tournament:report",
 }
 
+HELP = {  # groups of `similis --help`, and a line for each first word
+    "Start": {
+        "data": "Show a data set, or find its faults.",
+        "train": "Train on your photos, and see whether it helped.",
+        "export": "Write a trained model as a search to serve.",
+    },
+    "Use": {
+        "search": "Find the photos most similar to one.",
+        "serve": "Serve a search page and an HTTP API.",
+        "cluster": "Group photos by similarity, without labels.",
+        "embed": "Embed many images, in parts that resume.",
+        "index": "Build the smallest index that finds enough.",
+    },
+    "Measure": {
+        "evaluate": "Compare models on the same images.",
+        "verify": "Choose a threshold for same or different.",
+        "compare": "Test whether a loss beats a baseline.",
+        "tournament": "Compare many losses by a plan.",
+    },
+    "Losses": {"losses": "List losses; show or draw one."},
+    "More": {"metric": "Learn a metric from a table of numbers."},
+}
+TRAIN_HELP = {  # groups of `similis train --help`; the other options come last
+    "Basic": "loss epochs size dim backbone weights batch lr seed head recipe set_ verbose",
+    "Data": "protocol exclude allow_counts all_classes root verify",
+    "Files": "runs pictures photos template as_json",
+    "Hardware": "device loaders cache_gb ranks shard_classes",
+    "Cluster": "workers address cpus gpus",
+}
+
 EXIT_CODES = {
     0: "done",
     1: "data, files or an extra are missing or damaged; `similis data check` found errors, `similis index` no index",
@@ -69,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def app(first: str | None = None) -> typer.Typer:
     """The application; with the first word of a known verb, only that verb's files are imported."""
     made = typer.Typer(
+        cls=TopLevel,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -98,6 +129,16 @@ def attach(parent: typer.Typer, top: str) -> None:
     parent.add_typer(group, name=top)
 
 
+class TopLevel(typer.core.TyperGroup):
+    """The first words, in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """A section for each group; every line is whole."""
+        for title, lines in HELP.items():
+            with formatter.section(title):
+                formatter.write_dl(list(lines.items()))
+
+
 class Verb(typer.core.TyperCommand):
     """A verb whose help states the defaults of a specification, and whose errors about a value repeat the value."""
 
@@ -106,6 +147,18 @@ class Verb(typer.core.TyperCommand):
         for each in self.params:
             each.help = state_defaults(each.help or "")  # type: ignore[attr-defined]
         return super().get_help(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """As the parent; those of ``train`` in groups."""
+        if self.name != "train":
+            super().format_options(ctx, formatter)
+            return
+        records = {each.name: each.get_help_record(ctx) for each in self.get_params(ctx)}
+        groups = {"Arguments": ["source"]} | {title: names.split() for title, names in TRAIN_HELP.items()}
+        groups["More"] = [name for name in records if not any(name in names for names in groups.values())]
+        for title, names in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([records[name] for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the parent, with the word behind the option at the end of its error."""

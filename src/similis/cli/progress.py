@@ -74,9 +74,18 @@ class Display(Watch):
         if self._bar is None:
             self.screen.print(f"epoch {epoch}: R@1 {100 * value:.2f} %, best {100 * best:.2f} %", markup=False)
 
-    def on_phase(self, words: str) -> None:
-        """A line at once, for what has no bar."""
-        self.screen.print(words, markup=False)
+    def on_phase(self, words: str, images: int = 0) -> None:
+        """A bar at once; in a pipe, a line."""
+        if self._bar is None:
+            self.screen.print(words, markup=False)
+            return
+        self._title = words
+        self._task = self._bar.add_task(words, total=images, words="images")
+
+    def on_images(self, count: int) -> None:
+        """Move the bar of the phase."""
+        if self._bar is not None:
+            self._bar.advance(self._task, count)
 
 
 def format_clock(seconds: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,10 +23,15 @@ def console(*, to_stderr: bool = False) -> Console:
     return Console(width=None if fits else PIPE_WIDTH, highlight=False, stderr=to_stderr)
 
 
-def print_lines(*lines: str) -> None:
-    """Lines as they are: square brackets are text, and the terminal wraps what is too long."""
+def print_lines(*lines: str, style: str | None = None) -> None:
+    """Lines as they are: square brackets are text. A terminal wraps what is too long, below the first word's end."""
+    screen = console()
     for line in lines:
-        console().print(line, markup=False, soft_wrap=True)
+        name, gap, _ = re.match(r"(\S*)(\s*)(.*)", line).groups() if line else ("", "", "")  # type: ignore[union-attr]
+        hang = len(name + gap) if len(gap) > 1 else 0
+        folded = textwrap.wrap(line, screen.width, subsequent_indent=" " * hang, break_on_hyphens=False)
+        whole = "\n".join(folded) if screen.is_terminal and len(line) > screen.width else line
+        screen.print(whole, markup=False, soft_wrap=True, style=style)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

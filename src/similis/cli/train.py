@@ -50,7 +50,9 @@ def train(
     cache_gb: Annotated[float | None, typer.Option(help="GiB of decoded images. [what fits, up to 2]", min=0)] = None,
     root: options.Root = None,
     verify: options.Verify = False,
-    pictures: Annotated[bool, typer.Option(help="Draw curves, contact sheet and map.")] = True,
+    pictures: Annotated[bool, typer.Option(help="Draw the curves and write the report.")] = True,
+    photos: Annotated[bool, typer.Option(help="Show photos in the report.")] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print all settings at the end.")] = False,
     device: options.Device = "auto",
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.", min=1)] = 1,
     shard_classes: Annotated[bool, typer.Option("--shard-classes", help="Shard proxies over ranks.")] = False,
@@ -96,9 +98,9 @@ def train(
             "", "stopped; the same command continues from the last checkpoint, or begins again if there is none yet"
         )
         raise typer.Exit(INTERRUPTED) from None
-    report(result)
+    report(result, verbose=verbose)
     if pictures:
-        draw(result, run)
+        draw(result, run, photos=photos)
     return {"folder": result.folder, **result.to_json()}
 
 
@@ -130,13 +132,19 @@ def check_place(ranks: int, workers: int | None, address: str | None) -> None:
         raise UserError(f"--address {address} is that of a Ray cluster; say how many --workers it gives")
 
 
-def draw(result: RunResult, run: Prepared) -> None:
-    """The pictures, unless they are there; without matplotlib, one line says what brings them."""
-    from similis.model.pictures import draw_pictures
+def draw(result: RunResult, run: Prepared, *, photos: bool) -> None:
+    """The curves and the report, unless they are there; a line says what brings a part that is not installed."""
+    from similis.model.pictures import draw_curves
+    from similis.run.report import has_report
 
     try:
-        made = draw_pictures(result, run.source.manifest)
+        if result.epochs:
+            print_lines(f"curves      {draw_curves(result)}")
+        if result.test:
+            path = result.folder / "report.html"
+            if not has_report(path, photos=photos and result.facts["preprocessing"] is not None):
+                print_lines("drawing     the report")
+                path = result.report(run.source.manifest, photos=photos)
+            print_lines(f"report      {path}")
     except MissingExtraError as missing:
         print_lines(f"no pictures: {missing}")
-        return
-    print_lines(f"pictures    {', '.join(path.name for path in made)}")

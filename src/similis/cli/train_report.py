@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
 from pathlib import Path
-from typing import Any
 
 from similis.cli.screen import print_lines, show_table
 from similis.engine.device import GIB
@@ -16,8 +15,9 @@ from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
-from similis.run.untouched import name_before, training_verdict
+from similis.run.untouched import COMPARED, best_before, name_before, training_verdict
 
+COLOURS = {"helped": "bold green", "hurt": "bold red"}
 LARGE_GAP = 0.1  # of R@1, between validation and test
 
 
@@ -62,12 +62,54 @@ def count_parts(spec: RunSpec, source: Source) -> dict[str, tuple[int, int]]:
     return {name: (len(rows), len(source.manifest.classes(rows))) for name, rows in parts.items() if len(rows)}
 
 
-def report(result: RunResult) -> None:
-    """The table of a result and where its files are."""
-    m = result.spec.model
-    show_table(m.head if m.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
-    verdict = [training_verdict(result.before, m)] if result.before else []
-    print_lines(*verdict, *remarks(result), f"run folder  {result.folder}")
+def report(result: RunResult, *, verbose: bool = False) -> None:
+    """The answer in colour, the networks that were measured, what to do next; with ``verbose`` all settings too."""
+    model = result.spec.model
+    if result.before:
+        words = training_verdict(result.before, model)
+        row = best_before(result.before)
+        changes = f" Of {row['queries']:,} queries, training fixed {row['fixed']:,} and broke {row['broke']:,}."
+        colour = next((colour for word, colour in COLOURS.items() if f" {word}:" in words), "bold yellow")
+        print_lines("", words + (changes if "fixed" in row else ""), style=colour)
+    if result.test:
+        show_table("", ("network", "R@1 %", "MAP@R %", "training gained (95 % interval)"), measured_rows(result))
+    print_lines(*remarks(result))
+    if verbose:
+        show_table(model.head if model.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
+    print_lines("next", *(f"  {command:<{max(map(len, next_commands(result)))}}  {why}"
+                          for command, why in next_commands(result).items()), "")  # fmt: skip
+    print_lines(f"run folder  {result.folder}")
+
+
+def measured_rows(result: RunResult) -> list[tuple[str, ...]]:
+    """The network before training at each resolution, whitened where that was measured, and the trained one."""
+    rows: list[tuple[str, ...]] = []
+    for row in result.before:
+        value, low, high = (f"{100 * part:+.1f}" for part in row["gain"].get("recall@1", (0.0, 0.0, 0.0)))
+        where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
+        found = (f"{100 * row[name]:.1f}" for name in COMPARED)
+        rows.append((name_before(row) + where, *found, f"{value} ({low} to {high})" if row["gain"] else ""))
+    seen = result.facts["preprocessing"]
+    own = result.spec.model.head if result.spec.model.is_closed_form else "trained"
+    trained = (f"{100 * result.test[name]:.1f}" for name in COMPARED)
+    return [*rows, (own + ("" if seen is None else f", {seen['size']} pixels"), *trained, "")]
+
+
+def next_commands(result: RunResult) -> dict[str, str]:
+    """Three commands that make sense after this run, with what each is for."""
+    source, folder = shlex.quote(result.spec.data.source), shlex.quote(str(result.folder))
+    hurt = bool(result.before) and best_before(result.before)["gain"].get("recall@1", (0, 0, 0))[2] < 0
+    if hurt:
+        return {
+            f"similis train {source} --head whitening": "a head in closed form, in seconds",
+            f"similis train {source} --recipe careful": "no new head, and as much training as helps",
+            f"similis data check {source}": "find wrong labels and duplicates",
+        }
+    return {
+        f"similis search {folder} PHOTO": "find the photos that are most similar to one",
+        f"similis export {folder} my-search": "a search that `similis serve my-search` opens in a browser",
+        f"similis data check {source}": "find wrong labels and duplicates",
+    }
 
 
 def remarks(result: RunResult) -> list[str]:
@@ -91,7 +133,7 @@ def remarks(result: RunResult) -> list[str]:
 
 
 def lines(result: RunResult) -> list[tuple[str, str]]:
-    """Everything that must stand beside the numbers, then the numbers."""
+    """Everything that must stand beside the numbers."""
     m, t, facts = result.spec.model, result.spec.training, result.facts
     seen = facts["preprocessing"]
     weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
@@ -113,11 +155,9 @@ def lines(result: RunResult) -> list[tuple[str, str]]:
         ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
     ]
     stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
-    stated += [(f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test]
-    if not result.test:
-        return stated
-    stated.append(("test MAP@R", percent(result.test["map@r"])))
-    return stated + [before_line(row) for row in result.before]
+    return stated + [
+        (f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test
+    ]
 
 
 def image_words(result: RunResult) -> str:
@@ -126,12 +166,6 @@ def image_words(result: RunResult) -> str:
     if result.spec.training.select == "last":
         counts["train"] += counts.pop("validation")
     return ", ".join(f"{part} {count}" for part, count in counts.items())
-
-
-def before_line(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The network before training, on the same test images."""
-    where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-    return f"{name_before(row)}{where}", f"R@1 {percent(row['recall@1'])}, MAP@R {percent(row['map@r'])}"
 
 
 def batch_words(spec: RunSpec) -> str:

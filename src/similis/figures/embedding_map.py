@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from similis.figures.canvas import COLOURS, new_figure, shorten, shrink_to_fit
-from similis.values import UserError
+from similis.values import UserError, import_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKS = ("o", "s", "^")  # with six colours: eighteen distinct classes
 MOST = len(COLOURS) * 2
+DIRECTIONS = 50  # of largest variance that t-SNE sees
 
 
 def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,6 +38,27 @@ def principal_plane(vectors: Tensor) -> tuple[Tensor, Tensor]:
     far = plane.gather(0, plane.abs().argmax(0, keepdim=True))
     share = torch.cat([values.flip(0), values.new_zeros(1)])[:2].clamp(min=0) / values.sum().clamp(min=1e-300)
     return plane * torch.where(far < 0, -1.0, 1.0), share
+
+
+def lay_out(vectors: Tensor, *, start: list[list[float]] | None = None) -> list[list[float]]:
+    """A plane (N, 2) in which near rows stay near, by t-SNE; from ``start`` where given, so that two maps compare.
+
+    It runs on one thread: t-SNE's threads wait for each other busily, and would make the map depend on their number.
+    Reference: van der Maaten, Hinton, Visualizing Data using t-SNE, JMLR 2008.
+    """
+    plane = principal_plane(vectors)[0]
+    if len(vectors) < 5:
+        return plane.tolist()
+    manifold, decomposition = import_extra("sklearn.manifold", "plots"), import_extra("sklearn.decomposition", "plots")
+    rows = vectors.float().numpy()
+    if min(rows.shape) > DIRECTIONS:
+        rows = decomposition.PCA(DIRECTIONS, random_state=0).fit_transform(rows)
+    begin = (plane / plane[:, 0].std().clamp_min(1e-12)).numpy() if start is None else torch.tensor(start).numpy()
+    tsne = manifold.TSNE(
+        perplexity=min(30.0, (len(rows) - 1) / 3), init=(1e-4 if start is None else 1e-1) * begin, random_state=0
+    )
+    with import_extra("threadpoolctl", "plots").threadpool_limits(1):
+        return tsne.fit_transform(rows).tolist()  # type: ignore[no-any-return]
 
 
 def draw_map(vectors: Tensor, labels: Tensor, *, names: Mapping[int, str] | None = None, title: str = "") -> Figure:

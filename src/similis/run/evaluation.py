@@ -15,6 +15,7 @@ from similis.data.manifest import Manifest
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation, evaluate
 from similis.retrieval.gallery import entries_of
+from similis.run.machine import Watch
 from similis.run.parts import Parts, Source
 from similis.run.spec import RunSpec
 from similis.training.files import write_table
@@ -29,9 +30,12 @@ def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader:
     return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
 
 
-def evaluate_rows(module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec) -> Embedded:
+def evaluate_rows(
+    module: nn.Module, loader: Loader, rows: Tensor, spec: RunSpec, watch: Watch | None = None
+) -> Embedded:
     """Embeddings of these rows, with row numbers of the manifest as ids."""
-    return embed(module, loader.ordered(rows, batch_size=spec.evaluation.batch_size), count=len(rows))
+    batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
+    return embed(module, (watch or Watch()).follow(batches), count=len(rows))
 
 
 def on_device(found: Embedded, loader: Loader) -> Embedded:
@@ -46,11 +50,12 @@ def judge_of(found: Embedded, manifest: Manifest) -> Callable[..., Evaluation]:
     return partial(evaluate, queries=roles["query"], gallery=roles["gallery"], groups=groups)
 
 
-def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder) -> Evaluation:
+def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: RunFolder, watch: Watch) -> Evaluation:
     """Open the test split for the finished model, note the opening, keep every query's score."""
     rows = source.split.test
     folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
-    found = evaluate_rows(parts.trained, parts.loader, rows, spec)
+    watch.on_phase(f"evaluating on {len(rows):,} test images", len(rows))
+    found = evaluate_rows(parts.trained, parts.loader, rows, spec, watch)
     judge = judge_of(found, source.manifest)
     there = on_device(found, parts.loader)
     result = judge(there, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
@@ -58,14 +63,19 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     cuts = {size: judge(part, ks=(1,), collapse_checks=False) for size, part in leading.items()}
     more = {f"recall@1 of {size}": cut.means["recall@1"] for size, cut in cuts.items()}
     result = replace(result, means={**result.means, **more})
-    keep = dict(result.per_query)
+    keep = dict(result.per_query) | answers_of(result, found)
     keep |= {"labels": found.labels[result.queries], "ids": found.ids[result.queries]}
-    keep |= {"neighbors": found.ids[result.neighbors.index.clamp(min=0)], "similarity": result.neighbors.similarity}
     for name, tensors in {"scores": keep, "embeddings": found._asdict()}.items():
         metadata = {"format": f"similis-{name}-1", "contents": f"{folder.address}/{name}"}
         save_tensors(folder.path / f"{name}.safetensors", tensors, metadata)
     write_names(folder.path / "embeddings.csv", source.manifest, found.ids)
     return result
+
+
+def answers_of(result: Evaluation, found: Embedded) -> dict[str, Tensor]:
+    """The neighbours of each query (Q, K), as rows of the data, with their similarities."""
+    index, similarity = result.neighbors
+    return {"neighbors": found.ids[index.clamp(min=0)], "similarity": similarity}
 
 
 def write_names(path: Path, manifest: Manifest, rows: Tensor) -> None:

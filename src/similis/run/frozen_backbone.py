@@ -21,6 +21,7 @@ from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import evaluate
 from similis.run.address import NUMERICS, source_of_backbone
+from similis.run.machine import Watch
 from similis.run.parts import Parts, Source
 from similis.run.prepared import Prepared
 from similis.run.spec import RunSpec
@@ -35,14 +36,15 @@ from similis.values import Embedded, UserError
 MOST_DIM = 512  # of a closed form whose size nobody asked for
 
 
-def frozen_features(model: Embedder, loader: Loader, run: Prepared) -> Tensor:
+def frozen_features(model: Embedder, loader: Loader, run: Prepared, watch: Watch) -> Tensor:
     """What the backbone makes of every image (N, F), read from the cache if it is there."""
     spec, source, machine = run.spec, run.source, run.machine
     key = feature_key(model, source, spec, pooling=spec.model.pooled_by)
 
     def compute() -> dict[str, Tensor]:
         rows = torch.arange(len(source.manifest))
-        batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
+        watch.on_phase(f"embedding {len(rows):,} images once", len(rows))
+        batches = watch.follow(loader.ordered(rows, batch_size=spec.evaluation.batch_size))
         return {"features": embed(model.eval().cacheable_features, batches, count=len(rows)).vectors}
 
     if not is_first(machine.communicator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 
 from similis.engine.device import choose_device
 from similis.training.loop import StepReport
-from similis.values import Communicator
+from similis.values import Batch, Communicator
 
 
 @dataclass(frozen=True)
@@ -57,5 +57,14 @@ class Watch:
     def on_validation(self, epoch: int, value: float, best: float) -> None:
         """An epoch was validated."""
 
-    def on_phase(self, words: str) -> None:
-        """Something else begins that takes a while."""
+    def on_phase(self, words: str, images: int = 0) -> None:
+        """Something else begins that takes a while, and goes over so many images."""
+
+    def on_images(self, count: int) -> None:
+        """So many images of the phase are done."""
+
+    def follow(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches of a phase, each reported when the next one is asked for."""
+        for batch in batches:
+            yield batch
+            self.on_images(len(batch.labels))

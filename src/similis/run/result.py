@@ -10,6 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
+from similis.data.manifest import Manifest
+from similis.run.machine import Machine
+from similis.run.parts import open_source
 from similis.run.spec import RunSpec, parse_spec
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
@@ -63,6 +66,27 @@ class RunResult:
         Paths and class names of the images are in ``embeddings.csv`` beside them.
         """
         return self.tensors("embeddings") if self.test else {}
+
+    def report(self, data: Manifest | None = None, *, photos: bool = True) -> Path:
+        """Write ``report.html`` into the run folder: one offline page with the answer, a map, neighbours and classes.
+
+        Args:
+            data: that the run was trained on, for the photos; None opens it as the specification names it.
+            photos: False leaves them out, for private data, and needs no data at all.
+        """
+        from similis.run.report import write_report  # Jinja2 and scikit-learn come when a report is drawn
+
+        if not self.test:
+            raise UserError("this run has no test split, so a report has nothing to show; train with held-out classes")
+        if data is None and photos:
+            data = open_source(self.spec, Machine()).manifest
+        seen = photos and data is not None and self.facts["preprocessing"] is not None
+        sides = {"after": self.scores()}
+        if self.before and (self.folder / "before.safetensors").exists():
+            sides["before"] = self.tensors("before")
+        return write_report(
+            self.folder, self.to_json(), self.embeddings(), sides, data.read_bytes if seen and data else None
+        )
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """A file of tensors in the run folder."""

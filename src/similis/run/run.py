@@ -37,7 +37,7 @@ from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
 from similis.training.rank_zero import is_first, wait_for_all
-from similis.training.tensors import save_model
+from similis.training.tensors import save_model, save_tensors
 from similis.values import UserError
 
 
@@ -204,13 +204,13 @@ def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
 def train_steps(run: Prepared, watch: Watch, folder: RunFolder) -> tuple[Parts, Selection]:
     """The model after all training steps, what validation chose for it, and the time of mining in all of them."""
     if run.spec.model.is_closed_form:
-        return fit_head(run, prepare_parts(run), folder)
+        return fit_head(run, prepare_parts(run, watch), folder)
     spec, steps, shares, mining = run.spec, run.steps, run.spec.training.interpolate, 0.0
     start = run.network.built.state_dict()
     chosen = Selection(steps[0].epochs if steps else 0, None, (), share=shares[0] if shares else 1.0)
-    parts = prepare_parts(run)
+    parts = prepare_parts(run, watch)
     for number, step in enumerate(steps):
-        parts = prepare_parts(run, parts.loader) if number else parts
+        parts = prepare_parts(run, watch, parts.loader) if number else parts
         if step.opens_test:  # protocol default: the literature's habit, and on record
             folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
         recall = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
@@ -240,15 +240,16 @@ def measure_model(
     write_trained_on(folder.path, trained_part(source.manifest.select(seen if run.steps else seen[:0])))
     if not spec.evaluation.test or not len(source.split.test):
         return None, ()
-    watch.on_phase(f"evaluating on {len(source.split.test):,} test images")
-    test = evaluate_test_split(parts, source, spec, folder)
+    test = evaluate_test_split(parts, source, spec, folder, watch)
     if not spec.evaluation.untouched:
         return test, ()
-    watch.on_phase("evaluating the network before training on the same images")
-    return test, measure_untouched(spec, run.machine, source, test)
+    before = measure_untouched(spec, run.machine, source, test, watch)
+    metadata = {"format": "similis-before-1", "contents": f"{folder.address}/before"}
+    save_tensors(folder.path / "before.safetensors", before.kept, metadata)
+    return test, before.rows
 
 
-def prepare_parts(run: Prepared, loader: Loader | None = None) -> Parts:
+def prepare_parts(run: Prepared, watch: Watch, loader: Loader | None = None) -> Parts:
     """A fresh copy of the model, and a loader unless one is given; with a frozen backbone, one of its features."""
     spec, machine = run.spec, run.machine
     if spec.model.keeps_backbone and spec.model.pooled_by == "gem":
@@ -258,7 +259,7 @@ def prepare_parts(run: Prepared, loader: Loader | None = None) -> Parts:
         once = replace(machine, cache_bytes=0) if trains_head else machine  # each image is embedded once
         loader = build_loader(model, run.source, spec, once)
         if trains_head:
-            features = frozen_features(model, loader, run)
+            features = frozen_features(model, loader, run, watch)
             loader = Loader(FeatureData(features, run.source.manifest.labels), device=machine.chosen)
     return Parts(model, HeadOnly(model) if trains_head else model, loader)
 

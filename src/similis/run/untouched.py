@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from similis.networks.backbone import HANDED_OVER
 from similis.networks.embedder import Embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import Evaluation
 from similis.retrieval.intervals import mean_interval
-from similis.run.evaluation import judge_of
+from similis.run.evaluation import answers_of, judge_of
 from similis.run.frozen_backbone import MOST_DIM, feature_key, fit_split
-from similis.run.machine import Machine
+from similis.run.machine import Machine, Watch
 from similis.run.network import Network, pixels_of
 from similis.run.parts import Source, images_for
 from similis.run.spec import ModelSpec, RunSpec
@@ -28,9 +29,14 @@ COMPARED = ("recall@1", "map@r")
 CACHE = ".untouched"  # below the folder of all runs
 
 
-def measure_untouched(
-    spec: RunSpec, machine: Machine, source: Source, trained: Evaluation
-) -> tuple[dict[str, Any], ...]:
+class Before(NamedTuple):
+    """What was measured before training, and the vectors and answers of its best row without labels."""
+
+    rows: tuple[dict[str, Any], ...]
+    kept: dict[str, Tensor]
+
+
+def measure_untouched(spec: RunSpec, machine: Machine, source: Source, trained: Evaluation, watch: Watch) -> Before:
     """The pretrained network at its own resolution and at the run's, and whitened, each with the gain of training.
 
     Args:
@@ -38,18 +44,23 @@ def measure_untouched(
         machine: embeddings are kept below its root, and shared by all runs on the same images.
         source: the data with its split.
         trained: the finished model on the test images.
+        watch: is told of every pass over images.
 
     Returns:
-        For each resolution: ``pixels`` of a side (None for vectors), ``weights``, the means of R@1 and MAP@R, and
-        ``gain``: metric -> difference of the means, lower and upper end of its interval over classes. The last row has
-        ``head``: features at the network's own resolution behind within-class whitening.
+        For each resolution: ``pixels`` of a side (None for vectors), ``weights``, the means of R@1 and MAP@R,
+        ``gain``: metric -> difference of the means, lower and upper end of its interval over classes, and how many
+        queries training ``fixed`` and ``broke``. The last row has ``head``: features at the network's own resolution
+        behind within-class whitening.
     """
     rows: list[dict[str, Any]] = []
+    kept: dict[float, dict[str, Tensor]] = {}
     networks = untouched_networks(spec, machine)
     vectors: list[tuple[Embedder, Embedded, dict[str, str]]]
-    vectors = [(model, embed_rows(model, spec, machine, source, source.split.test), {}) for model in networks]
+    vectors = [
+        (model, embed_rows(model, spec, machine, source, source.split.test, watch=watch), {}) for model in networks
+    ]
     if spec.model.weights is not None and not spec.model.is_closed_form:
-        fitted = whiten(networks[0], vectors[0][1], spec, machine, source)
+        fitted = whiten(networks[0], vectors[0][1], spec, machine, source, watch=watch)
         vectors += [] if fitted is None else [(networks[0], fitted, {"head": "whitening"})]
     for model, found, more in vectors:
         before = evaluate_embedded(found, machine, source)
@@ -65,10 +76,23 @@ def measure_untouched(
                 "pretrained": spec.model.weights is not None,
                 **{name: before.means[name] for name in COMPARED},
                 "gain": {name: list(interval) for name, interval in gain.items()},
+                **count_changes(before.per_query["recall@1"], trained.per_query["recall@1"]),
                 **more,
             }
         )
-    return tuple(rows)
+        if not more:
+            right = {"recall@1": before.per_query["recall@1"], "queries": found.ids[before.queries]}
+            kept[before.means["recall@1"]] = {**found._asdict(), **right, **answers_of(before, found)}
+    return Before(tuple(rows), kept[best_before(rows)["recall@1"]])
+
+
+def count_changes(before: Tensor, after: Tensor) -> dict[str, int]:
+    """How many queries training fixed and broke, by the recall at 1 of each (Q,); NaN is no query."""
+    return {
+        "queries": int((~after.isnan()).sum()),
+        "fixed": int(((before == 0) & (after == 1)).sum()),
+        "broke": int(((before == 1) & (after == 0)).sum()),
+    }
 
 
 def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Evaluation:
@@ -88,28 +112,35 @@ def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
     return [network.to(machine.chosen).eval() for network in networks[: 1 + different]]
 
 
-def whiten(model: Embedder, test: Embedded, spec: RunSpec, machine: Machine, source: Source) -> Embedded | None:
+def whiten(
+    model: Embedder, test: Embedded, spec: RunSpec, machine: Machine, source: Source, *, watch: Watch
+) -> Embedded | None:
     """The test vectors behind whitening that is fitted on the training classes; None if it cannot be fitted."""
     split = source.split
     rows = torch.cat([split.train, split.validation])
     labels = source.manifest.labels
     if not can_fit(labels[rows]):
         return None
-    known = embed_rows(model, spec, machine, source, rows)
+    known = embed_rows(model, spec, machine, source, rows, watch=watch)
     features = known.vectors.new_zeros(len(labels), known.vectors.shape[1])
     features[rows] = known.vectors
     fitted = fit_split("whitening", features, labels, split, min(spec.model.dim or MOST_DIM, features.shape[1]))
     return test._replace(vectors=unit(fitted.map(test.vectors)))
 
 
-def embed_rows(model: Embedder, spec: RunSpec, machine: Machine, source: Source, rows: torch.Tensor) -> Embedded:
+def embed_rows(
+    model: Embedder, spec: RunSpec, machine: Machine, source: Source, rows: Tensor, *, watch: Watch | None = None
+) -> Embedded:
     """Embeddings of images by a pretrained network, read from the cache if they are there."""
     key = feature_key(model, source, spec, pooling="own", rows=rows)
 
-    def compute() -> dict[str, torch.Tensor]:
+    def compute() -> dict[str, Tensor]:
         once = replace(machine, cache_bytes=0)  # no image is read twice
         loader = images_for(model, source.manifest, once, policies=("eval",))
-        batches = loader.ordered(rows, batch_size=spec.evaluation.batch_size)
+        told, pixels = watch or Watch(), pixels_of(model)
+        at = "" if pixels is None else f" at {pixels} pixels"
+        told.on_phase(f"the network before training{at}, {len(rows):,} images", len(rows))
+        batches = told.follow(loader.ordered(rows, batch_size=spec.evaluation.batch_size))
         return embed(model, batches, count=len(rows))._asdict()
 
     path = machine.root / CACHE / f"{key}.safetensors"

@@ -15,6 +15,7 @@
       best-STAGE.safetensors                 the weights that the stage chose (removed when the run is done)
       model.safetensors  the chosen weights
       scores.safetensors, embeddings.safetensors  values of every test query, vectors of every test image
+      before.safetensors vectors and answers of the network before training, for the report
       embeddings.csv     row, path and class name of every test image, in the order of the vectors
       result.json        written last: the run is done when it is there
 """

@@ -1,0 +1,128 @@
+"""One offline page about a run: the answer, a map, neighbours before and after, confused classes, a threshold.
+
+It is drawn from what the run folder keeps, without a network; the photos come from the data and may be left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from similis.data.images import prepare
+from similis.run.report.contents import MOST, Named, collect
+from similis.run.spec import ModelSpec
+from similis.run.untouched import best_before, name_before, training_verdict
+from similis.training.files import damage_error, replace_file
+from similis.values import DataError, import_extra
+
+SIDE, COLUMNS = 80, 25  # pixels of a photo on the page, photos in a line of the picture that holds them all
+REPORT, POINTS, TABLE = "report.html", "report-points.json", "embeddings.parquet"
+
+
+def write_report(
+    folder: Path,
+    values: Mapping[str, Any],
+    embeddings: Mapping[str, Tensor],
+    sides: Mapping[str, Mapping[str, Tensor]],
+    read: Callable[[int], bytes] | None,
+) -> Path:
+    """Write the report of a run.
+
+    Args:
+        folder: of the run.
+        values: of ``result.json``.
+        embeddings: of the test photos by the trained network.
+        sides: what ``after`` and, where it is known, ``before`` have answered.
+        read: row of the data -> bytes of its photo; None for a report without photos.
+    """
+    try:
+        with (folder / "embeddings.csv").open(encoding="utf-8", newline="") as file:
+            named = Named.of(csv.DictReader(file))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise damage_error(folder / "embeddings.csv", error) from error
+    found = collect(embeddings, sides, named)
+    rows = found.pop("rows")
+    large = len(named.paths) > MOST and write_table(folder / TABLE, embeddings, named)
+    picture = None if read is None else draw_photos([read(row) for row in rows])
+    points = json.dumps({"rows": rows, **found["map"]})
+    replace_file(folder / POINTS, lambda beside: beside.write_text(points, encoding="utf-8"))
+    jinja2 = import_extra("jinja2", "plots")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("similis.run.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    text = environment.get_template("page.html").render(
+        name=folder.name, values=values, rows=table_rows(values), answer=answer(values), large=large and folder / TABLE,
+        data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS}, settings=values["spec"],
+        best=best_before(values["before"]) if values["before"] else None,
+    )  # fmt: skip
+    replace_file(folder / REPORT, lambda beside: beside.write_text(text, encoding="utf-8"))
+    return folder / REPORT
+
+
+def has_report(path: Path, *, photos: bool) -> bool:
+    """Whether a whole report is there, with photos or without as wanted."""
+    if not path.is_file():
+        return False
+    text = path.read_bytes()
+    return text.endswith(b"</html>\n") and (b'data-photos="yes"' in text[:200]) == photos
+
+
+def answer(values: Mapping[str, Any]) -> tuple[str, str]:
+    """The verdict: its first words, and the rest."""
+    if not values["before"]:
+        return "Not compared", "The network before training was not measured on the same photos."
+    head, _, rest = training_verdict(values["before"], ModelSpec(**values["spec"]["model"])).partition(": ")
+    return head, rest
+
+
+def table_rows(values: Mapping[str, Any]) -> list[tuple[str, float, float, Sequence[float] | None]]:
+    """Name, R@1, MAP@R, and what training gained over it, for each network that was measured."""
+    rows = [
+        (
+            name_before(row) + ("" if row["pixels"] is None else f", {row['pixels']} pixels"),
+            row["recall@1"],
+            row["map@r"],
+            row["gain"].get("recall@1"),
+        )
+        for row in values["before"]
+    ]
+    return [*rows, ("trained", values["test"]["recall@1"], values["test"]["map@r"], None)]
+
+
+def draw_photos(photos: Sequence[bytes]) -> str:
+    """All photos as squares in one picture, as a data URL; one that cannot be read stays grey."""
+    lines = -(-len(photos) // COLUMNS)
+    paper = np.full((lines * SIDE, COLUMNS * SIDE, 3), 128, dtype=np.uint8)
+    for place, data in enumerate(photos):
+        top, left = SIDE * (place // COLUMNS), SIDE * (place % COLUMNS)
+        try:
+            image = prepare(data, resize=SIDE)
+        except DataError:
+            continue
+        up, side = ((length - SIDE) // 2 for length in image.shape[:2])
+        paper[top : top + SIDE, left : left + SIDE] = image[up : up + SIDE, side : side + SIDE]
+    held = io.BytesIO()
+    import_extra("PIL.Image").fromarray(paper).save(held, "WEBP", quality=55)
+    return "data:image/webp;base64," + base64.b64encode(held.getvalue()).decode()
+
+
+def write_table(path: Path, embeddings: Mapping[str, Tensor], named: Named) -> bool:
+    """All test photos with their vectors as Parquet, for a viewer of large sets."""
+    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    rows = embeddings["ids"].tolist()
+    columns = {
+        "path": [named.paths[row] for row in rows],
+        "class_name": [named.names[named.classes[row]] for row in rows],
+        "vector": list(embeddings["vectors"].float().numpy()),
+    }
+    replace_file(path, lambda beside: parquet.write_table(arrow.table(columns), beside))
+    return True
