@@ -8,9 +8,10 @@ import torch
 from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
+from similis.cli.losses import show
 from similis.figures.force_plot import STILL, draw_forces, save_forces
 from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
-from similis.figures.formula import break_lines, formula_of, to_mathtext
+from similis.figures.formula import break_lines, formula_of, to_mathtext, to_text
 from similis.registry import losses
 from similis.values import MissingExtraError, UserError
 
@@ -86,6 +87,27 @@ def test_every_formula_can_be_drawn(entry):
     formula = formula_of(entry.function)
     assert formula
     assert to_mathtext(formula)
+
+
+@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+def test_a_terminal_gets_every_formula_without_commands_of_tex(entry, capsys):
+    show(name=entry.name)
+    shown = capsys.readouterr().out
+    assert to_text(formula_of(entry.function)).split()[-1] in shown
+    assert not set("\\÷⟦⟧") & set(shown)
+    assert shown.count("(") == shown.count(")")
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"\frac{1}{B} \sum_i [D^2_{ij} - m]_+", "1/B Σ_i [D²_ij - m]₊"),
+        (r"\log \frac{e^{-a / T}}{\sum_c e^{x_{y_i}}}, \qquad \#\{a\}", "log(exp(-a / T)/(Σ_c exp(x_(y_i))))\n#{a}"),
+        (r"\unknown{x} \mathcal{L}\, \cos\theta", "unknownx mathcalL cos θ"),
+    ],
+)
+def test_formulas_as_text(tex, text):
+    assert to_text(tex) == text
 
 
 def test_long_formulas_break_at_a_wide_space():

@@ -78,10 +78,15 @@ def year(paper: str) -> str:
 
 def show(*, name: Name) -> Result:
     """Show formula, paper, forms, defaults, presets and needs of a loss."""
+    from similis.figures.formula import formula_of, to_text
+
     entry = registry.losses.get(name)
     screen = console()
     screen.print(f"{entry.name}: {entry.summary}\n", markup=False)
-    screen.print(textwrap.indent(formula(entry), "    ") + "\n", markup=False)
+    for line in (to_text(formula_of(entry.function)) or formula(entry)).splitlines():
+        wrapped = textwrap.fill(line, screen.width, initial_indent=" " * 4, subsequent_indent=" " * 6)
+        screen.print(wrapped, markup=False)
+    screen.print()
     for title, text in facts(entry).items():
         screen.print(f"{title:<12}{text}", markup=False, soft_wrap=True)
     return {"name": entry.name, "summary": entry.summary, "formula": formula(entry), **facts(entry)}

@@ -1,4 +1,4 @@
-"""The formula of a docstring: as TeX, and in the part of TeX that matplotlib can draw."""
+"""The formula of a docstring: as TeX, as text for a terminal, and in the part of TeX that matplotlib can draw."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ PLAINER = (
     (r"\\(?:ge|geqslant)\b", r"\\geq"),
     (r"(?<!\\)&", ""),
 )
+
+# Commands of TeX as signs of a text; a command that is not here shows its name.
+SIGNS: dict[str, str] = dict(
+    re.findall(
+        r"(\S+)=(\S)",
+        "alpha=α beta=β gamma=γ delta=δ epsilon=ε theta=θ lambda=λ mu=μ nu=ν pi=π rho=ρ sigma=σ tau=τ phi=φ "
+        "omega=ω ell=ℓ sum=Σ prod=Π top=ᵀ ne=≠ neq=≠ le=≤ leq=≤ ge=≥ geq=≥ in=∈ cdot=· times=× angle=∠ infty=∞ to=→ "
+        "lVert=‖ rVert=‖ Vert=‖ lvert=| rvert=| frac=÷ tfrac=÷ dfrac=÷ {=⟦ }=⟧",
+    )
+)
+RAISED, LOWERED = (str.maketrans("0123456789+-ᵀ", signs) for signs in ("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀ", "₀₁₂₃₄₅₆₇₈₉₊₋ᵀ"))
+ATOM = r"[\w·'⁺⁻₊₋]+|\w*\([^()]*\)|\|[^|]*\|"  # what needs no brackets below a line or as an index
 
 LONG = 100  # characters of TeX that fit one line of a picture at a readable size
 
@@ -56,6 +68,43 @@ def description_of(function: Callable[..., Any]) -> str:
     """
     body = (inspect.getdoc(function) or "").partition("\n")[2]
     return re.split(r"^(?:Args|Example|Shapes?|When to use):", body, maxsplit=1, flags=re.M)[0].strip()
+
+
+def to_text(formula: str) -> str:
+    r"""The formula in signs that a terminal shows, one line for each of its parts; no command of TeX is left.
+
+    Example:
+        >>> to_text(r"L = \frac{1}{B} \sum_i e^{-\alpha D^2_{i y_i}}")
+        'L = 1/B Σ_i exp(-α D²_(i y_i))'
+    """
+
+    def sign(found: re.Match[str]) -> str:
+        return SIGNS.get(found[1], found[1] if found[1].isalpha() or found[1] in "#%&_$|" else " ")
+
+    def script(found: re.Match[str]) -> str:
+        mark, index = found[1], found[2].strip()
+        if set(index) <= set("0123456789+-ᵀ"):
+            return index.translate(RAISED if mark[-1] == "^" else LOWERED)
+        return f"exp({index})" if mark == "e^" else f"{mark}({index})" if "_" in index else mark + bracket(index)
+
+    def fraction(found: re.Match[str]) -> str:
+        made = f"{bracket(found[2])}/{bracket(found[3])}"
+        return f"log({made})" if found[1] else made
+
+    def bracket(part: str) -> str:
+        return part if re.fullmatch(ATOM, part) else f"({part})"
+
+    text = re.sub(r"\\(?:left|right|[bB]igg?[lrm]?|limits|displaystyle)\b\s*|\\(?:begin|end)\{\w+\*?\}", "", formula)
+    text = re.sub(r"\\(?:operatorname\*?|text|mathrm|textrm|mathbf)\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r",?\s*(?:\\q?quad\b|\\\\)\s*", "\n", text)
+    text = re.sub(r"\\([a-z]{3,})(?=\\[a-z])", r"\\\1 ", text)  # a name, and a sign right after it
+    text = re.sub(r"\\([A-Za-z]+|.)", sign, text)
+    text = re.sub(r"([_^])([^\s{])", r"\1{\2}", text)
+    before = ""
+    while before != text:
+        before, text = text, re.sub(r"((?<!\w)e\^|[_^])\{([^{}]*)\}", script, text)
+        text = re.sub(r"(log\s*)?÷\s*\{([^{}]*)\}\s*\{([^{}]*)\}", fraction, text)
+    return re.sub(" +", " ", text.translate(str.maketrans("⟦⟧", "{}", "{}÷\\"))).strip()
 
 
 def to_mathtext(formula: str) -> list[str]:
