@@ -170,3 +170,13 @@ def test_conformance_page_counts_its_rows(committed):
     page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     assert f"{len(committed)} forms" in page
     assert f"peer: {agree} agree," in page
+
+
+
+def test_the_site_has_the_palette_and_the_logo_of_the_served_page():
+    served = (ROOT / "src/similis/serving/page.html").read_text(encoding="utf-8")
+    colours = re.findall(r"--[\w-]+: #\w+", (ROOT / "docs/site.css").read_text(encoding="utf-8"))
+    assert len(colours) == 26  # 13 of each scheme
+    assert set(colours) <= set(re.findall(r"--[\w-]+: #\w+", served))
+    logo = (ROOT / "docs/pictures/logo.svg").read_text(encoding="utf-8")
+    assert [circle.replace('"', "'") in served for circle in re.findall("circle .*?/", logo)] == [True, True]
