@@ -6,8 +6,10 @@ import inspect
 from pathlib import Path
 
 from similis.cli.losses import FAMILIES, RELATIONS, SAMPLING, needs, options, span, year
-from similis.figures.force_plot import save_forces
+from similis.figures.force_plot import draw_forces, save_forces
 from similis.registry import LossEntry, losses, miners
+
+READING = "Arrows show minus the gradient at a batch of three classes on the circle; a star or a diamond is a proxy."
 
 
 def write_losses(docs: Path) -> int:
@@ -23,7 +25,21 @@ def write_losses(docs: Path) -> int:
             picture = folder / "pictures" / f"{entry.name}-{form}.png"
             if not picture.exists() or picture.stat().st_mtime < formula.stat().st_mtime:
                 save_forces(entry.name, picture, form=form)
+        thumbnail = folder / "pictures" / f"{entry.name}.png"
+        if not thumbnail.exists() or thumbnail.stat().st_mtime < formula.stat().st_mtime:
+            save_thumbnail(entry.name, thumbnail)
     return sum(1 for file in folder.rglob("*.*"))
+
+
+def save_thumbnail(name: str, path: Path) -> None:
+    """Points and arrows of the first force picture of a loss, without words."""
+    figure = draw_forces(name)
+    (axes,) = figure.axes
+    for text in [axes.get_legend(), *figure.texts, *(text for text in axes.texts if text.get_text())]:
+        text.set_visible(False)
+    axes.set_position((0, 0, 1, 1))
+    figure.set_size_inches(2, 2)
+    figure.savefig(path, dpi=120)
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -49,27 +65,32 @@ def docstring(name: str, heading: str) -> str:
 
 
 def table_page() -> str:
-    """All losses by family."""
+    """All losses by family, a card each."""
     intro = (
-        "Every loss of the library. `similis losses` prints this table; `proxy_anchor` is what `similis train` takes."
+        "Every loss of the library. `similis losses` prints them as a table; `similis train --loss NAME` takes a name."
     )
-    parts = ["# Losses\n", f"{intro}\n"]
+    parts = ["# Losses\n", f"{intro} {READING}\n"]
     for family in FAMILIES:
-        rows = [
-            [f"[{e.name}]({e.name}.md)", e.summary, ", ".join(needs(e)) or "-", year(e.paper)]
-            for e in losses
-            if e.family == family
-        ]
-        if rows:
-            parts += [
-                f"## {family.capitalize()}\n",
-                table(["name", "what it does", "needs", "year"], rows),
-            ]
+        cards = [card(entry) for entry in losses if entry.family == family]
+        if cards:
+            parts += [f"## {family.capitalize()}\n", '<div class="grid cards" markdown>\n', *cards, "</div>\n"]
     return "\n".join(parts)
 
 
+def card(entry: LossEntry) -> str:
+    """Name, year, a small picture, what a loss does and what it needs."""
+    picture = f"![Forces of {entry.name}](pictures/{entry.name}.png)"
+    wanted = f"\n\n    Needs {', '.join(needs(entry))}." if needs(entry) else ""
+    return f"-   {picture} **[{entry.name}]({entry.name}.md)** {year(entry.paper)}\n\n    {entry.summary}{wanted}\n"
+
+
+def given(entry: LossEntry, form: str) -> str:
+    """The options of a form as code."""
+    return f"`{options(entry.forms[form])}`" if entry.forms[form] else "defaults"
+
+
 def loss_page(entry: LossEntry) -> str:
-    """One loss: pictures, traits, presets, docstring."""
+    """One loss: a sentence and its forces, docstring, facts, other forms, presets."""
     module = entry.function.__module__
     facts = [
         ["paper", entry.paper],
@@ -89,15 +110,18 @@ def loss_page(entry: LossEntry) -> str:
         ],
         ["time, memory", f"{entry.cost.time}; {entry.cost.memory}"],
     ]
-    parts = [f"# {entry.name}\n", f"{entry.summary}\n", table(["what", "value"], facts), "## Formula and options\n"]
-    parts += [
-        docstring(f"{module}.{entry.function.__name__}", f"similis.losses.{entry.name}"),
-        "## Forms and their forces\n",
-    ]
-    parts.append("Arrows show minus the gradient at a batch of three classes on the circle.\n")
-    for form, chosen in entry.forms.items():
-        parts.append(f"### {form}\n\n`{options(chosen) or 'defaults'}`\n")
-        parts.append(f"![forces of {entry.name}, form {form}](pictures/{entry.name}-{form}.png){{ width=520 }}\n")
+    pictures = {
+        form: f"![Forces of {entry.name}, form {form}](pictures/{entry.name}-{form}.png){{ width=520 }}\n"
+        for form in entry.forms
+    }
+    first, *others = entry.forms
+    parts = [f"# {entry.name}\n", f"{entry.summary}\n", pictures[first], f"{READING}\n", "## Formula and options\n"]
+    parts += [docstring(f"{module}.{entry.function.__name__}", f"similis.losses.{entry.name}")]
+    parts += ["## Facts\n", table(["what", "value"], facts)]
+    if others:
+        parts += ["## Forms\n", f"The picture above shows `{first}` ({given(entry, first)}).\n"]
+    for form in others:
+        parts += [f"### {form}\n", f"{given(entry, form)}\n", pictures[form]]
     if entry.presets:
         rows = [
             [
