@@ -1,4 +1,4 @@
-"""MkDocs hook: writes the generated pages, adds files from beside ``docs/``, and turns formulas into MathML.
+"""MkDocs hook: writes the generated pages, adds files from beside ``docs/``, turns formulas into MathML, names cells.
 
 A link to a file outside of ``docs/`` works in the repository; here it is turned into a link that works on the site.
 """
@@ -6,6 +6,7 @@ A link to a file outside of ``docs/`` works in the repository; here it is turned
 from __future__ import annotations
 
 import html
+import itertools
 import os
 import re
 import sys
@@ -30,6 +31,8 @@ TEX = {  # what latex2mathml does not know -> what it knows
     r"\Big\{": r"\left\{", r"\Big\}": r"\right\}",
     r"\arg\max": r"\operatorname{arg}\max", r"\arg\min": r"\operatorname{arg}\min",
 }  # fmt: skip
+TABLE = re.compile(r"<table>.*?</table>", re.S)
+WIDE = 4  # columns; such a table is shown as cards on a phone
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*</\1>', re.S)
 
 
@@ -91,8 +94,23 @@ def site_link(target: Path, folder: Path, given: str) -> str:
 
 
 def on_page_content(content, **_):
-    """Formulas as MathML, which browsers draw by themselves."""
+    """Formulas as MathML, which browsers draw by themselves; wide tables with the name of its column in each cell."""
+    content = TABLE.sub(lambda found: named_cells(found[0]), content)
     return FORMULA.sub(lambda found: formula(found[2], "inline" if found[1] == "span" else "block"), content)
+
+
+def named_cells(table: str) -> str:
+    """A table whose cells say their columns if it is wide; ``site.css`` makes cards of its rows on a phone.
+
+    Example:
+        >>> named_cells("<table><th>a</th></table>")
+        '<table><th>a</th></table>'
+    """
+    columns = [re.sub("<.*?>", "", head) for head in re.findall(r"<th\b.*?>(.*?)</th>", table, re.S)]
+    if len(columns) < WIDE:
+        return table
+    labels = itertools.cycle(f'<td data-label="{html.escape(html.unescape(column))}"' for column in columns)
+    return f'<div class="wide">{re.sub("<td", lambda _: next(labels), table)}</div>'
 
 
 def formula(tex: str, display: str) -> str:

@@ -175,6 +175,12 @@ def test_conformance_page_counts_its_rows(committed):
     assert f"peer: {agree} agree," in page
 
 
+def test_wide_tables_name_their_cells():
+    heads, cells = ("".join(f"<{kind}>{name}</{kind}>" for name in "abcd") for kind in ("th", "td"))
+    made = on_page_content(f"<table>{heads}{cells}{cells}</table>")
+    assert re.findall(r'<td data-label="(.)">(.)', made) == [(name, name) for name in "abcdabcd"]
+    assert made.startswith('<div class="wide">')
+
 
 def test_the_site_has_the_palette_and_the_logo_of_the_served_page():
     served = (ROOT / "src/similis/serving/page.html").read_text(encoding="utf-8")
