@@ -26,6 +26,7 @@ MOVED = (  # a file of the repository -> the page that is generated from it
     (re.compile(r"README\.md"), "index.md"),
 )
 LINK = re.compile(r"(\]\()(?![a-z][a-z+.-]*:|#)([^)\s#]+)((?:#[^)\s]*)?\))")
+PHOTO = re.compile(r"!\[([^\]]*)\]\(([^)\s#]+)\.jpg\)")
 SCRIPT = re.compile(r"^\[(examples/\w+\.py)\]\([^)]+\)$", re.M)
 TEX = {  # what latex2mathml does not know -> what it knows
     r"\Big\{": r"\left\{", r"\Big\}": r"\right\}",
@@ -78,7 +79,14 @@ def on_page_markdown(markdown, page, **_):
     def moved(found: re.Match[str]) -> str:
         return found[1] + site_link((folder / found[2]).resolve(), Path(own).parent, found[2]) + found[3]
 
-    return LINK.sub(moved, markdown)
+    return PHOTO.sub(lambda found: with_dark_variant(found, folder), LINK.sub(moved, markdown))
+
+
+def with_dark_variant(found: re.Match[str], folder: Path) -> str:
+    """A picture ``x.jpg`` beside which ``x-dark.jpg`` lies, as both: Material shows the one of the colour scheme."""
+    if not (folder / f"{found[2]}-dark.jpg").is_file():
+        return found[0]
+    return f"![{found[1]}]({found[2]}.jpg#only-light)\n![{found[1]}]({found[2]}-dark.jpg#only-dark)"
 
 
 def site_link(target: Path, folder: Path, given: str) -> str:

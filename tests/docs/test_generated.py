@@ -3,6 +3,7 @@
 import html
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from docs.generator.errata import errata_page
 from docs.generator.losses import cell, loss_page, table_page
 from docs.generator.mathematics import markdown
 from docs.generator.specification import specification_page
-from docs.hooks import formula, on_page_content, site_link
+from docs.hooks import formula, on_page_content, on_page_markdown, site_link
 from similis.cli import VERBS
 from similis.registry import losses
 from similis.run.spec import RunSpec
@@ -189,3 +190,11 @@ def test_the_site_has_the_palette_and_the_logo_of_the_served_page():
     assert set(colours) <= set(re.findall(r"--[\w-]+: #\w+", served))
     logo = (ROOT / "docs/pictures/logo.svg").read_text(encoding="utf-8")
     assert [circle.replace('"', "'") in served for circle in re.findall("circle .*?/", logo)] == [True, True]
+
+
+def test_every_tutorial_has_a_picture_and_photos_have_dark_variants():
+    for path in (ROOT / "docs/tutorials").glob("*.md"):
+        assert re.search(r"!\[[^\]]{20,}\]\(\.\./pictures/", path.read_text(encoding="utf-8")), path.name
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
+    both = "![a](pictures/two-views.jpg#only-light)\n![a](pictures/two-views-dark.jpg#only-dark)"
+    assert on_page_markdown("![a](pictures/two-views.jpg)", page) == both
