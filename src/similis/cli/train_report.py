@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
-from similis.run.untouched import COMPARED, best_before, name_before, training_verdict
+from similis.run.untouched import COMPARED, best_before, describe_changes, name_before, training_verdict
 
 COLOURS = {"helped": "bold green", "hurt": "bold red"}
 LARGE_GAP = 0.1  # of R@1, between validation and test
@@ -66,18 +67,20 @@ def report(result: RunResult, *, verbose: bool = False) -> None:
     """The answer in colour, the networks that were measured, what to do next; with ``verbose`` all settings too."""
     model = result.spec.model
     if result.before:
-        words = training_verdict(result.before, model)
+        words, _, rest = training_verdict(result.before, model).partition(". ")
         row = best_before(result.before)
-        changes = f" Of {row['queries']:,} queries, training fixed {row['fixed']:,} and broke {row['broke']:,}."
+        changes = "" if "fixed" not in row else describe_changes(row)  # runs of earlier versions did not count
         colour = next((colour for word, colour in COLOURS.items() if f" {word}:" in words), "bold yellow")
-        print_lines("", words + (changes if "fixed" in row else ""), style=colour)
+        print_lines("", words.removesuffix(".") + ".", style=colour)
+        print_lines(f"{rest} {changes}".strip())
     if result.test:
         show_table("", ("network", "R@1 %", "MAP@R %", "training gained (95 % interval)"), measured_rows(result))
     print_lines(*remarks(result))
     if verbose:
         show_table(model.head if model.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
-    print_lines("next", *(f"  {command:<{max(map(len, next_commands(result)))}}  {why}"
-                          for command, why in next_commands(result).items()), "")  # fmt: skip
+    commands = next_commands(result)
+    width = max(map(len, commands))
+    print_lines("", "next", *(f"  {command:<{width}}  {why}" for command, why in commands.items()), "")
     print_lines(f"run folder  {result.folder}")
 
 
@@ -97,17 +100,19 @@ def measured_rows(result: RunResult) -> list[tuple[str, ...]]:
 
 def next_commands(result: RunResult) -> dict[str, str]:
     """Three commands that make sense after this run, with what each is for."""
-    source, folder = shlex.quote(result.spec.data.source), shlex.quote(str(result.folder))
+    source = result.spec.data.source
+    source = min(source, os.path.relpath(source), key=len) if Path(source).exists() else source
+    source, folder = shlex.quote(source), shlex.quote(str(result.folder))
     hurt = bool(result.before) and best_before(result.before)["gain"].get("recall@1", (0, 0, 0))[2] < 0
     if hurt:
         return {
             f"similis train {source} --head whitening": "a head in closed form, in seconds",
-            f"similis train {source} --recipe careful": "no new head, and as much training as helps",
+            f"similis train {source} --recipe careful": "no new head, as much training as helps",
             f"similis data check {source}": "find wrong labels and duplicates",
         }
     return {
-        f"similis search {folder} PHOTO": "find the photos that are most similar to one",
-        f"similis export {folder} my-search": "a search that `similis serve my-search` opens in a browser",
+        f"similis search {folder} PHOTO": "find the photos most similar to one",
+        f"similis export {folder} my-search": "a search for `similis serve my-search`",
         f"similis data check {source}": "find wrong labels and duplicates",
     }
 

@@ -157,6 +157,16 @@ def name_before(row: Mapping[str, Any]) -> str:
     return "whitened" if "head" in row else "pretrained" if row["pretrained"] else "untrained"
 
 
+def describe_changes(row: Mapping[str, Any]) -> str:
+    """How many queries training fixed and broke, as a sentence.
+
+    Example:
+        >>> describe_changes({"queries": 1000, "fixed": 71, "broke": 12})
+        'Of 1,000 queries, training fixed 71 and broke 12.'
+    """
+    return f"Of {row['queries']:,} queries, training fixed {row['fixed']:,} and broke {row['broke']:,}."
+
+
 def training_verdict(before: Sequence[Mapping[str, Any]], model: ModelSpec | None = None) -> str:
     """Whether training helped, against the better pretrained network, and what whitening gives without training.
 
