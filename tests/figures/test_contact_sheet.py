@@ -24,6 +24,17 @@ def test_frames_are_green_red_and_neutral_in_their_places():
         assert tuple(pixels[first + cell - 1, left + cell - 1]) == colour
 
 
+def test_images_beside_share_a_frame_and_a_caption_and_tiles_without_a_query_stand_evenly():
+    pair = Tile(GREY, "one pair", beside=[GREY // 2])
+    figure = draw_sheet([[pair, pair, Tile(GREY, "one")]], side=20, queries=False)
+    pixels, wide = paper(figure), 2 * 20 + 3 * FRAME
+    assert len(figure.axes[0].texts) == 3
+    frame = [60] * FRAME
+    for left in (GAP, GAP + wide + GAP):
+        assert pixels[8 + FRAME, left : left + wide, 0].tolist() == [*frame, *[128] * 20, *frame, *[64] * 20, *frame]
+    assert pixels[8, GAP + 2 * (wide + GAP) + 20 + 2 * FRAME :].min() == 255  # the frame ends with its images
+
+
 def test_captions_say_right_and_wrong_in_signs_too_and_are_cut():
     row = [Tile(GREY, "q"), Tile(GREY, "0.9\ncat", right=True), Tile(GREY, "x" * 80, right=False)]
     texts = [text.get_text() for text in draw_sheet([row], side=60).axes[0].texts]
