@@ -13,8 +13,11 @@ import torch
 
 from similis.data.copies import make_copy
 from similis.data.exclusion import leave_out, read_exclusions
+from similis.data.images import prepare
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
+from similis.model.fault_report import sheet_title, tile_of
+from similis.model.faults import Fault
 from similis.model.load import pretrained
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
@@ -87,6 +90,16 @@ def test_planted_faults_are_found(suspects):
     assert {path.name for path in suspects.iterdir()} >= {"suspects.csv", "leak.png", "label.png", "stranger.png"}
     with pillow.open(suspects / "leak.png") as sheet:
         assert min(sheet.size) > 100
+
+
+def test_a_sheet_shows_the_doubted_image_with_the_one_that_speaks_against_its_label(photos):
+    data = open_data(str(photos))
+    row, other = (data.values("path").index(path) for path in ("train/red/wrong.png", "train/green/07.png"))
+    fault = Fault("label", 0.96, "train/red/wrong.png", "red", "green", "", True, row, other)
+    tile = tile_of(fault, data, data.values("class_name"))
+    assert (tile.caption, tile.right) == ("labelled red,\nlooks like green", False)
+    assert np.array_equal(tile.beside, [prepare(data.read_bytes(other), resize=112)])
+    assert sheet_title([fault] * 50).endswith("(the 40 most certain of 50 shown; red: listed to be excluded)")
 
 
 def test_the_model_object_finds_the_same_and_clusters(photos, suspects):
