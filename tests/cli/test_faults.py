@@ -16,6 +16,7 @@ from similis.data.exclusion import leave_out, read_exclusions
 from similis.data.images import prepare
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
+from similis.model import clusters
 from similis.model.fault_report import sheet_title, tile_of
 from similis.model.faults import Fault
 from similis.model.load import pretrained
@@ -125,20 +126,7 @@ def test_training_leaves_out_what_is_listed_and_keeps_the_test(photos, suspects,
     assert torch.equal(left.test, split.test)
     assert left.fingerprint != split.fingerprint
     assert "more of the list test, and stay" in caplog.text
-    options = [
-        "--backbone",
-        "small_conv",
-        "--weights",
-        "none",
-        "--size",
-        "32",
-        "--dim",
-        "8",
-        "--epochs",
-        "1",
-        "--batch",
-        "12",
-    ]
+    options = ["--backbone", "small_conv", *MODEL[2:], "--dim", "8", "--epochs", "1", "--batch", "12"]
     words = ["train", str(photos), *options, "--no-pictures", "--runs", str(tmp_path), "--json"]
     for more in ([], ["--exclude", str(suspects / "suspects.csv")]):
         assert ended([*words, *more]) == 0
@@ -190,6 +178,18 @@ def test_photos_become_clusters_and_later_ones_join(mixed, tmp_path, capsys):
     later = {line["path"]: int(line["cluster"]) for line in lines(out / "clusters.csv")}
     assert {path: later[path] for path in table} == table
     assert later["red9.png"] == table["red0.png"]
+
+
+def test_the_sheet_of_clusters_stays_below_2000_pixels_and_begins_with_a_summary(mixed, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(clusters, "save_figure", lambda figure, _: drawn.append(figure))
+    photos = 20 * sorted(path.name for path in mixed[0].iterdir())
+    assignment = torch.cat([torch.arange(60).repeat_interleave(7), torch.full((60,), 1)])
+    clusters.draw_clusters(clusters.Clustering(photos, assignment, 0), mixed[0], mixed[0])
+    words = "480 photos in 60 clusters (largest 67 photos, median 7; 0 of one photo); the 48 largest are shown"
+    assert drawn[0].texts[0].get_text() == words
+    width, height = drawn[0].get_size_inches() * drawn[0].dpi
+    assert 1800 < min(width, height) <= max(width, height) <= 2000
 
 
 def test_clusters_of_another_resolution_or_model_are_refused(mixed, capsys):

@@ -32,8 +32,6 @@ def cluster(
     found = cluster_folder(opened, folder, out, resolution, pictures=pictures)
     if folders:
         copy_clusters(found, folder, out)
-    sizes = found.assignment.bincount()
-    alone = int((sizes == 1).sum())
-    words = f"{len(found.paths)} photos ({found.new} new) in {len(sizes)} clusters, {alone} of them of one photo"
-    print_lines(f"{words}; listed in {out}")
-    return {"photos": len(found.paths), "new": found.new, "clusters": len(sizes), "alone": alone, "out": out}
+    print_lines(f"{found.summary()}, {found.new} photos new; listed in {out}")
+    clusters = len(found.sizes)
+    return {"photos": len(found.paths), "new": found.new, "clusters": clusters, "alone": found.alone, "out": out}

@@ -24,7 +24,7 @@ from similis.values import DataError, UserError, import_extra
 
 TABLE, VECTORS, SHEET = "clusters.csv", "clusters.safetensors", "clusters.png"
 FORMAT = "similis-clusters-2"
-SIDE, ROWS, COLUMNS = 112, 30, 12  # of the contact sheet
+SIDE, PHOTOS, COLUMNS, ROWS = 112, 4, 4, 12  # photos of a cluster, clusters on the sheet: below 2,000 pixels each way
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,21 @@ class Clustering:
     paths: Sequence[str]
     assignment: Tensor
     new: int
+
+    @property
+    def sizes(self) -> Tensor:
+        """Photos of each cluster."""
+        return self.assignment.bincount()
+
+    @property
+    def alone(self) -> int:
+        """Clusters of one photo."""
+        return int((self.sizes == 1).sum())
+
+    def summary(self) -> str:
+        """How many photos, how many clusters, and how large these are."""
+        sizes = f"largest {self.sizes.max():,} photos, median {self.sizes.median()}; {self.alone} of one photo"
+        return f"{len(self.paths):,} photos in {len(self.sizes):,} clusters ({sizes})"
 
 
 def cluster_folder(model: Model, folder: Path, out: Path, resolution: float, *, pictures: bool = True) -> Clustering:
@@ -99,15 +114,18 @@ def write_clusters(found: Clustering, out: Path, vectors: Tensor, about: Mapping
 
 
 def draw_clusters(found: Clustering, folder: Path, path: Path) -> None:
-    """One row of photos for each of the largest clusters."""
-    rows = []
-    for cluster in range(min(ROWS, int(found.assignment.max()) + 1)):
-        members = (found.assignment == cluster).nonzero()[:, 0].tolist()
-        words = f"{cluster}: {len(members)} photos"
-        shown = [folder / found.paths[member] for member in members[:COLUMNS]]
-        pixels = [prepare(each.read_bytes(), resize=SIDE) for each in shown if each.is_file()]
-        rows.append([Tile(image, words if n == 0 else "") for n, image in enumerate(pixels)])
-    save_figure(draw_sheet([row for row in rows if row], side=SIDE, title="largest clusters"), path)
+    """The largest clusters, a few photos of each, below a summary of all."""
+    tiles = []
+    for cluster in found.sizes.argsort(descending=True, stable=True)[: ROWS * COLUMNS].tolist():
+        members = [folder / found.paths[row] for row in (found.assignment == cluster).nonzero()[:, 0].tolist()]
+        there = [member for member in members if member.is_file()]
+        spread = there[:: max(1, len(there) // PHOTOS)][:PHOTOS]  # neighbours in a folder are often of one series
+        images = [prepare(each.read_bytes(), resize=SIDE) for each in spread]
+        words = f"cluster {cluster}: {len(members):,} photo{'s' * (len(members) > 1)}"
+        tiles += [Tile(images[0], words, beside=images[1:])] if images else []
+    rows = [tiles[start : start + COLUMNS] for start in range(0, len(tiles), COLUMNS)]
+    rest = f"; the {len(tiles)} largest are shown" * (len(found.sizes) > len(tiles))
+    save_figure(draw_sheet(rows, side=SIDE, title=found.summary() + rest, queries=False), path)
 
 
 def copy_clusters(found: Clustering, folder: Path, out: Path) -> None:
