@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +15,11 @@ import yaml
 
 from similis.cli.asked_spec import asked_keys, move_loss_options, open_asked, parse_settings
 from similis.cli.train_report import remarks
+from similis.model.pictures import draw_run_curves
 from similis.run.fitted_settings import fit_batch
 from similis.run.machine import Machine
+from similis.run.result import read_result
+from similis.training.folder import RunFolder
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
@@ -55,6 +59,10 @@ def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
     assert out.splitlines()[-1].split() == ["report", str(folder.relative_to(tmp_path) / "report.html")]
     row = result["before"][0]
     assert f"Of 16 queries, training fixed {row['fixed']} and broke {row['broke']}." in out
+    read = read_result(RunFolder(folder))
+    for kept, names in ((read, ["untrained", "trained"]), (replace(read, selected_on="test"), ["untrained"])):
+        labels = [line.get_label() for line in draw_run_curves(kept).axes[1].lines[2:]]
+        assert [label.partition(": ")[0] for label in labels] == [f"test classes, {name}" for name in names]
     assert result["spec"]["training"]["batch_size"] == 8  # all that two of four classes have
     assert result["facts"]["images"] == {"train": 8, "validation": 8, "test": 16}
     assert result["spec"]["model"]["freeze_batch_norm"] is False

@@ -46,7 +46,19 @@ def test_the_picture_draws_loss_over_epochs_and_marks_the_chosen_one():
     assert above.lines[2].get_xdata()[-1] == 1.0  # the refit is as long as the chosen epoch
     assert below.lines[0].get_ydata().tolist() == [50.0, 25.0]
     assert (below.lines[1].get_xdata()[0], below.lines[1].get_ydata()[0]) == (1, 50.0)
-    assert "validation classes" in below.get_ylabel()
+    assert below.lines[0].get_label() == "validation classes"
+    assert all(tick == int(tick) for tick in below.get_xticks())
+    assert below.get_ylim()[1] == 100
+
+
+def test_the_test_classes_have_a_dashed_line_before_training_and_a_point_after():
+    test = {"pretrained": 0.5, "trained": 0.75}
+    below = draw_curves(read_curves(RECORDS), chosen=2, measured_on="validation classes", test=test).axes[1]
+    line, point = below.lines[2:]
+    assert (line.get_linestyle(), list(line.get_ydata())) == ("--", [50.0, 50.0])
+    assert (point.get_xdata().tolist(), point.get_ydata().tolist()) == ([2], [75.0])
+    words = [text.get_text() for text in below.get_legend().get_texts()]
+    assert words[2:] == ["test classes, pretrained: 50.0 %", "test classes, trained: 75.0 %"]
 
 
 def test_without_validation_only_the_loss_is_drawn():

@@ -134,12 +134,12 @@ def check_place(ranks: int, workers: int | None, address: str | None) -> None:
 
 def draw(result: RunResult, run: Prepared, *, photos: bool) -> None:
     """The curves and the report, unless they are there; a line says what brings a part that is not installed."""
-    from similis.model.pictures import draw_curves
+    from similis.model.pictures import write_curves
     from similis.run.report import has_report
 
     try:
         if result.epochs:
-            print_lines(f"curves      {draw_curves(result)}")
+            print_lines(f"curves      {write_curves(result)}")
         if result.test:
             path = result.folder / "report.html"
             if not has_report(path, photos=photos and result.facts["preprocessing"] is not None):

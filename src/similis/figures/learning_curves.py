@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAMES = {"select": "chooses the length", "refit": "refit on all training classes"}
+NAMES = {"select": "chooses the epoch", "refit": "refit on all training classes"}
+TRAINED = "trained"
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,22 @@ def read_curves(records: Iterable[Mapping[str, Any]]) -> list[Curve]:
     ]
 
 
-def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title: str = "") -> Figure:
-    """Draw the loss above and R@1 on the classes ``measured_on`` below, over epochs; ``chosen`` is marked."""
+def draw_curves(
+    curves: Sequence[Curve], *, chosen: int, measured_on: str, title: str = "", test: Mapping[str, float] | None = None
+) -> Figure:
+    """Draw the loss above and R@1 below, over epochs.
+
+    Args:
+        curves: of the stages.
+        chosen: epoch, which is marked.
+        measured_on: the classes of the curve of R@1.
+        title: of the figure.
+        test: network -> R@1 on the test classes; ``trained`` is a point at the chosen epoch, any other a dashed line.
+    """
     if not curves:
         raise DataError("the metrics hold no step; curves need at least one")
     recalls = any(curve.recalls for curve in curves)
-    figure = new_figure(7.0, 5.6 if recalls else 3.4)
+    figure = new_figure(7.0, 6.2 if recalls else 3.4)
     axes = figure.subplots(2 if recalls else 1, 1, sharex=True, squeeze=False)[:, 0]
     for curve, colour in zip(curves, COLOURS, strict=False):
         epochs = max(curve.recalls, default=max(1, chosen))  # without validation it is as long as the chosen one
@@ -60,7 +71,12 @@ def draw_curves(curves: Sequence[Curve], *, chosen: int, measured_on: str, title
     axes[0].legend(frameon=False, fontsize=8.5)
     if recalls:
         draw_recall(axes[1], next(curve for curve in curves if curve.recalls), chosen, measured_on)
+        draw_test(axes[1], test or {}, chosen)
+        axes[1].legend(frameon=False, fontsize=8.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+        axes[1].margins(y=0.12)
+        axes[1].set_ylim(top=100)
     axes[-1].set(xlabel="epoch")
+    axes[-1].locator_params(axis="x", integer=True)
     for part in axes:
         part.grid(visible=True, color="0.92")
         part.spines[["top", "right"]].set_visible(False)
@@ -80,13 +96,22 @@ def draw_loss(axes: Axes, curve: Curve, colour: str, per_epoch: float) -> None:
 def draw_recall(axes: Axes, curve: Curve, chosen: int, measured_on: str) -> None:
     """Recall after each epoch, the chosen one marked."""
     recalls = {epoch: 100 * value for epoch, value in curve.recalls.items()}
-    axes.plot(list(recalls), list(recalls.values()), color=COLOURS[2], marker="o", markersize=4)
+    axes.plot(list(recalls), list(recalls.values()), color=COLOURS[0], marker="o", markersize=4, label=measured_on)
     if chosen in recalls:
         best = recalls[chosen]
-        axes.plot([chosen], [best], marker="*", markersize=14, color=COLOURS[1], linestyle="",
+        axes.plot([chosen], [best], marker="*", markersize=14, color=COLOURS[0], linestyle="", clip_on=False,
                   label=f"epoch {chosen} chosen: {best:.1f} %")  # fmt: skip
-        axes.legend(frameon=False, fontsize=8.5)
-    axes.set(ylabel=f"R@1 in %, {measured_on}")
+    axes.set(ylabel="R@1 in %")
+
+
+def draw_test(axes: Axes, test: Mapping[str, float], chosen: int) -> None:
+    """Recall on the test classes, before and after training."""
+    for name, value in test.items():
+        label = f"test classes, {name}: {100 * value:.1f} %"
+        if name == TRAINED:
+            axes.plot([chosen], [100 * value], "s", markersize=7, color=COLOURS[1], clip_on=False, label=label)
+        else:
+            axes.axhline(100 * value, color=COLOURS[1], linestyle="--", label=label)
 
 
 def running_mean(values: Sequence[float], width: int) -> list[float]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from similis.data.images import prepare
 from similis.data.manifest import Manifest
-from similis.figures import learning_curves
 from similis.figures.contact_sheet import Pixels
+from similis.figures.learning_curves import TRAINED, draw_curves, read_curves
 from similis.run.result import RunResult
+from similis.run.untouched import best_before, name_before
 from similis.training.files import replace_file
 from similis.training.folder import RunFolder
 from similis.values import UserError
@@ -18,15 +19,26 @@ SIDE = 112
 PNG_END = b"IEND\xaeB`\x82"
 
 
-def draw_curves(result: RunResult) -> Path:
-    """Write ``curves.png``, loss of all stages and recall of the classes that chose, unless it is there."""
+def write_curves(result: RunResult) -> Path:
+    """Write ``curves.png`` into the run folder, unless it is there."""
     path = result.folder / "curves.png"
     if not is_whole(path):
-        words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
-        name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
-        curves = learning_curves.read_curves(RunFolder(result.folder).records())
-        write_picture(learning_curves.draw_curves(curves, chosen=result.epochs, measured_on=words, title=name), path)
+        write_picture(draw_run_curves(result), path)
     return path
+
+
+def draw_run_curves(result: RunResult) -> Any:
+    """Loss of all stages, recall of the classes that chose; the pretrained network and the trained one on test."""
+    words = {"validation": "validation classes", "test": "test classes"}.get(result.selected_on, "")
+    curves = read_curves(RunFolder(result.folder).records())
+    test = {}
+    if result.before:
+        row = best_before(result.before)
+        test[name_before(row)] = row["recall@1"]
+    if result.test and result.selected_on != "test":  # otherwise the curve is on these classes and ends there
+        test[TRAINED] = result.test["recall@1"]
+    name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
+    return draw_curves(curves, chosen=result.epochs, measured_on=words, title=name, test=test)
 
 
 def thumbnail(manifest: Manifest, row: int) -> Pixels:
