@@ -76,14 +76,18 @@ def test_the_report_has_everything(copy):
     markdown, page, _ = write_report(copy)
     text, html = markdown.read_text(), page.read_text()
     for word in (
-        "## d8, equal samples", "3 pairs on unseen classes", "### Verdicts", "Row against column", "interquartile mean",
-        "Differences in points to", "sums of ranks", "Paired t tests",
+        "## d8, equal samples", "3 pairs on unseen classes", "Verdicts: d8, equal samples", "Row against column",
+        "interquartile mean", "Differences in points to", "sums of ranks", "Paired t tests",
         "Best R@1 so far by trial", "near an edge",
         "Recall by embedding size", "samples to 95 %", "best minus last epoch", "first preset",
         "held equal", "`training.head_multiplier`", "18 openings", "--only triplet", "peak memory",
     ):  # fmt: skip
         assert word in text, word
         assert word.strip("#` ") in html, word
+    for first in (text.partition("<details")[0], html.partition("<details")[0]):
+        counts = [first.count(word) for word in ("highest mean R@1", "Differences in points to", "3 repetitions,")]
+        assert counts == [2, 2, 1]  # two tables, one plan
+    assert text.count("<details") == text.count("</details>") == html.count("</details>") > 10
     shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
     assert len(shown) == 2 * 3 + 2
     assert all(len(alt) > 20 and (markdown.parent / file).read_bytes().startswith(b"\x89PNG") for alt, file in shown)
@@ -215,7 +219,7 @@ def test_selection_on_test_is_said_everywhere(tmp_path):
     text, html, _ = (path.read_text() for path in write_report(folder))
     for page in (text, html):
         assert "Selected on test: epochs and settings were chosen by looking at the test classes" in page
-    assert "## main, equal samples (selected on test)" in text
+    assert "Results: main, equal samples (selected on test)" in text
     assert "test classes: selected on test" in text
     whys = [entry["why"] for entry in folder.ledger.entries()]
     assert whys == ["selected on test after every epoch"] * (2 * (5 + 3) + 2 * 2), "trials looked, too"
