@@ -13,14 +13,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from similis.cli.asked_spec import asked_keys, move_loss_options, open_asked, parse_settings
+from similis.cli.asked_spec import asked_keys, open_asked
 from similis.cli.train_report import remarks
 from similis.model.pictures import draw_run_curves
 from similis.run.fitted_settings import fit_batch
 from similis.run.machine import Machine
 from similis.run.result import read_result
 from similis.training.folder import RunFolder
-from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 from tests.run.small import VALUES
@@ -268,22 +267,6 @@ def test_one_photo_of_each_class_is_one_sentence(tmp_path, capsys):
     said = capsys.readouterr()
     assert "none with another image of its class" in said.err
     assert "nan" not in said.out
-
-
-def test_short_keys_are_options_of_the_loss_and_wrong_ones_stay_wrong():
-    assert move_loss_options({"objective": {"margin_cos": 0.2}}) == {"objective": {"options": {"margin_cos": 0.2}}}
-    mined = {"objective": {"loss": "triplet", "miner": "batch_hard"}}
-    assert move_loss_options(mined) == mined
-    with pytest.raises(UserError, match=r"did you mean 'objective\.margin_cos'"):
-        move_loss_options({"objective": {"margn": 1}})
-    assert move_loss_options({"seed": 1}) == {"seed": 1}
-
-
-def test_values_are_yaml():
-    values = {"a.b": 1e-4, "c": [1, 2], "d": None, "e": True, "f": "x=y"}
-    assert parse_settings(("a.b=1e-4", "c=[1, 2]", "d=null", "e=true", "f=x=y")) == values
-    with pytest.raises(UserError, match="not YAML"):
-        parse_settings(("a=[1",))
 
 
 @pytest.mark.slow
