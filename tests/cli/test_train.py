@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from similis.cli.asked_spec import asked_keys, open_asked
-from similis.cli.train_report import remarks
+from similis.cli.train_report import next_commands, remarks
 from similis.model.pictures import draw_run_curves
 from similis.run.fitted_settings import fit_batch
 from similis.run.machine import Machine
@@ -133,6 +133,18 @@ def test_a_large_gap_between_validation_and_test_is_explained():
     assert "16 images of 2 classes validate, 64 images of 8 classes test" in said
     assert remarks(result_of(0.35, 0.30, 2)) == []
     assert remarks(result_of(0.9, 0.3, 8)) == []  # not for want of classes
+
+
+@pytest.mark.parametrize(("pixels", "wanted"), [(160, "--size 224"), (224, "--recipe careful")])
+def test_after_a_training_that_hurt_other_commands_come_next(pixels, wanted):
+    row = {"recall@1": 0.5, "pixels": 224, "gain": {"recall@1": [-0.1, -0.2, -0.05]}}
+    spec = SimpleNamespace(data=SimpleNamespace(source="photos"))
+    facts = {"preprocessing": {"size": pixels}}
+    hurt = next_commands(SimpleNamespace(before=[row], spec=spec, facts=facts, folder="runs/photos-1"))
+    assert [words for words in hurt if "train" in words][1].endswith(wanted)
+    row["gain"] = {"recall@1": [0.1, 0.05, 0.2]}
+    helped = next_commands(SimpleNamespace(before=[row], spec=spec, facts=facts, folder="runs/photos-1"))
+    assert next(iter(helped)) == "similis search runs/photos-1 PHOTO"
 
 
 def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):

@@ -1,8 +1,4 @@
-"""Marked numbers are what the committed records give.
-
-``numbers.yaml`` marks the numbers of README and docs. On pages of results a mark follows its number, invisibly::
-
-    gains 23.1<!-- fine-tuning.json: cars196 whole network 0 / gain recall@1 160 / 0 % --> points
+"""Numbers that ``numbers.yaml`` marks on README, docs and results are what the committed records give.
 
 A number has as many digits as the page shows, and its sign may be left to the words.
 """
@@ -15,13 +11,10 @@ import yaml
 
 from tests.docs.blocks import ROOT
 
-MARK = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?)<!--\s*(\S+\.json):\s*(.*?)\s*-->", re.DOTALL)
 NUMBER = re.compile(r"\{(.+?)\}")
 LISTED = yaml.safe_load((ROOT / "tests" / "docs" / "numbers.yaml").read_text(encoding="utf-8"))
 SNIPPETS = [(page, *each) for page, snippets in LISTED.items() for each in snippets.items()]
-RESULTS = sorted((ROOT / "results").rglob("*.md"))
-MARKED = [(n, f"{file} / {keys}") for page in RESULTS for n, file, keys in MARK.findall(page.read_text("utf-8"))]
-MARKED += [each for _, text, records in SNIPPETS for each in zip(NUMBER.findall(text), records, strict=True)]
+MARKED = [each for _, text, records in SNIPPETS for each in zip(NUMBER.findall(text), records, strict=True)]
 
 
 def recorded(record: str) -> float:
@@ -55,17 +48,10 @@ def test_a_snippet_is_a_whole_number_with_its_words():
     assert occurrences("take {60}", "take 60.5, take 60,000, take 601, stake 60") == 0
 
 
-def test_no_mark_is_malformed_and_none_stands_outside_of_the_pages_of_results():
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *RESULTS):
-        source = page.read_text(encoding="utf-8")
-        named = re.findall(r"\.json:", re.sub(r"```.*?```", "", source, flags=re.DOTALL))
-        assert len(named) == (len(MARK.findall(source)) if page in RESULTS else 0), page
-
-
 def test_numbers_of_the_advice_stand_on_the_pages_it_links_to():
     page = ROOT / "results" / "which-loss-first.md"
     for part in page.read_text(encoding="utf-8").split("\n## ")[1:]:
         linked = [page.parent / target for target in re.findall(r"\]\(([\w/.-]+\.md)", part)]
         told = "".join(each.read_text(encoding="utf-8") for each in (*linked, page.parent / "index.md"))
-        unmarked = re.findall(r"\d+\.\d+", MARK.sub("", part))
+        unmarked = re.findall(r"\d+\.\d+", part)
         assert [number for number in unmarked if number not in told] == [], part

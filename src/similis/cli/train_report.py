@@ -103,18 +103,19 @@ def next_commands(result: RunResult) -> dict[str, str]:
     source = result.spec.data.source
     source = min(source, os.path.relpath(source), key=len) if Path(source).exists() else source
     source, folder = shlex.quote(source), shlex.quote(str(result.folder))
-    hurt = bool(result.before) and best_before(result.before)["gain"].get("recall@1", (0, 0, 0))[2] < 0
-    if hurt:
-        return {
-            f"similis train {source} --head whitening": "a head in closed form, in seconds",
-            f"similis train {source} --recipe careful": "no new head, as much training as helps",
-            f"similis data check {source}": "find wrong labels and duplicates",
-        }
+    check = {f"similis data check {source}": "find wrong labels and duplicates"}
+    if result.before and best_before(result.before)["gain"].get("recall@1", (0, 0, 0))[2] < 0:
+        commands = {f"similis train {source} --head whitening": "a head in closed form, in seconds"}
+        pixels, own = best_before(result.before)["pixels"], result.facts["preprocessing"]
+        if own is not None and own["size"] < pixels:
+            commands[f"similis train {source} --size {pixels}"] = "at the resolution of the pretrained network"
+        else:
+            commands[f"similis train {source} --recipe careful"] = "no new head, as much training as helps"
+        return commands | check
     return {
         f"similis search {folder} PHOTO": "find the photos most similar to one",
         f"similis export {folder} my-search": "a search for `similis serve my-search`",
-        f"similis data check {source}": "find wrong labels and duplicates",
-    }
+    } | check
 
 
 def remarks(result: RunResult) -> list[str]:
