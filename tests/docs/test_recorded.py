@@ -1,8 +1,8 @@
 """No decimal number stands on README or below ``results/`` without a record.
 
 It is marked in ``numbers.yaml`` (``test_marks``), lies in a table row that the records give, is computed here from the
-records of a study, or is a condition that is listed here: a version, an option, a bound. A row of a record that the page lacks fails
-too.
+records of a study, or is a condition that is listed here: a version, an option, a bound. A row of a
+record that the page lacks fails too.
 """
 
 import importlib
