@@ -31,8 +31,8 @@ class Display(Watch):
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
-                TextColumn("{task.fields[words]}"), TextColumn("left"), TimeRemainingColumn(), console=self.screen,
+                TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.completed}/{task.total}"),
+                TextColumn("{task.fields[words]}"), TimeRemainingColumn(compact=True), console=self.screen,
             )  # fmt: skip
             self._bar.start()
         return self
@@ -77,7 +77,7 @@ class Display(Watch):
     def on_phase(self, words: str, images: int = 0) -> None:
         """A bar at once; in a pipe, a line."""
         if self._bar is None:
-            self.screen.print(words, markup=False)
+            self.screen.print(f"{words}: {images:,} images", markup=False)
             return
         self._title = words
         self._task = self._bar.add_task(words, total=images, words="images")

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from similis.cli.screen import print_lines, show_table
+from similis.cli.screen import console, print_lines, show_table
 from similis.engine.device import GIB
 from similis.run.checks import BALANCED, check_run
 from similis.run.cost import estimate_seconds, format_duration, measure_step
@@ -80,8 +80,11 @@ def report(result: RunResult, *, verbose: bool = False) -> None:
         show_table(model.head if model.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
     commands = next_commands(result)
     width = max(map(len, commands))
-    print_lines("", "next", *(f"  {command:<{width}}  {why}" for command, why in commands.items()), "")
-    print_lines(f"run folder  {result.folder}")
+    fits = width + max(map(len, commands.values())) + 4 <= console().width
+    print_lines("", "next")
+    for command, why in commands.items():
+        print_lines(*([f"  {command:<{width}}  {why}"] if fits else [f"  {command}", f"      {why}"]))
+    print_lines("", f"run folder  {result.folder}")
 
 
 def measured_rows(result: RunResult) -> list[tuple[str, ...]]:

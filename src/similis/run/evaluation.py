@@ -54,7 +54,7 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     """Open the test split for the finished model, note the opening, keep every query's score."""
     rows = source.split.test
     folder.log({"stage": "test", "step": 0, "opened": "test split", "images": len(rows)})
-    watch.on_phase(f"evaluating on {len(rows):,} test images", len(rows))
+    watch.on_phase("evaluating on unseen classes", len(rows))
     found = evaluate_rows(parts.trained, parts.loader, rows, spec, watch)
     judge = judge_of(found, source.manifest)
     there = on_device(found, parts.loader)

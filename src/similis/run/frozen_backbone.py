@@ -43,7 +43,7 @@ def frozen_features(model: Embedder, loader: Loader, run: Prepared, watch: Watch
 
     def compute() -> dict[str, Tensor]:
         rows = torch.arange(len(source.manifest))
-        watch.on_phase(f"embedding {len(rows):,} images once", len(rows))
+        watch.on_phase("embedding, once", len(rows))
         batches = watch.follow(loader.ordered(rows, batch_size=spec.evaluation.batch_size))
         return {"features": embed(model.eval().cacheable_features, batches, count=len(rows)).vectors}
 

@@ -138,8 +138,7 @@ def embed_rows(
         once = replace(machine, cache_bytes=0)  # no image is read twice
         loader = images_for(model, source.manifest, once, policies=("eval",))
         told, pixels = watch or Watch(), pixels_of(model)
-        at = "" if pixels is None else f" at {pixels} pixels"
-        told.on_phase(f"the network before training{at}, {len(rows):,} images", len(rows))
+        told.on_phase("before training" if pixels is None else f"before training, {pixels} pixels", len(rows))
         batches = told.follow(loader.ordered(rows, batch_size=spec.evaluation.batch_size))
         return embed(model, batches, count=len(rows))._asdict()
 
