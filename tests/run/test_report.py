@@ -38,8 +38,8 @@ def test_every_number_is_that_of_the_result(done):
     data, text = data_of(done.report())
     best = max((row for row in done.before if "head" not in row), key=lambda row: row["recall@1"])
     assert f"{100 * done.test['recall@1']:.1f} %" in text
-    assert f"fixed {best['fixed']:,}</b>" in text
-    assert f"broke {best['broke']:,}</b>" in text
+    assert f"fixed {best['fixed']:,}</button>" in text
+    assert f"broke {best['broke']:,}</button>" in text
     kept = {side: [line[0] for line in data[f"answers {side}"] if line] for side in ("before", "after")}
     changes = Counter(zip(kept["before"], kept["after"], strict=True))
     assert (changes[0, 1], changes[1, 0]) == (best["fixed"], best["broke"])
@@ -61,7 +61,7 @@ def test_it_is_drawn_again_without_photos_or_network(done):
     assert again["picture"] is None
     assert "data:image/webp" not in bare
     assert again["map"] == data["map"]
-    assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", text)
 
 
 def test_without_a_test_split_there_is_nothing_to_report(tmp_path):
@@ -74,8 +74,8 @@ def test_confused_pairs_count_both_directions_and_show_an_example():
     before = Answers.of(answers([1, 1, 1, 1, 1, 0], [[1, 2], [0, 2], [3, 0], [2, 1], [5, 0], [2, 4]]))
     pairs = confused_pairs({"before": before, "after": after}, NAMED)
     assert pairs == [
-        {"classes": [0, 1], "photos": [0, 2], "before": 0, "after": 3},
-        {"classes": [0, 2], "photos": [0, 5], "before": 0, "after": 1},
+        {"classes": [0, 1], "photos": [0, 2], "query": 0, "before": 0, "after": 3},
+        {"classes": [0, 2], "photos": [0, 5], "query": 5, "before": 0, "after": 1},
     ]
 
 

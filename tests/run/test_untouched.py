@@ -116,7 +116,7 @@ def test_whitened_features_stand_beside_a_pretrained_network(tmp_path):
     plain, *_, whitened = result.before
     assert (plain.get("head"), whitened["head"], whitened["pixels"]) == (None, "whitening", plain["pixels"])
     said = training_verdict(result.before, result.spec.model)
-    assert f"Whitening alone, in seconds: R@1 {100 * whitened['recall@1']:.1f} %" in said
+    assert f"Whitening alone takes seconds: R@1 {100 * whitened['recall@1']:.1f} %" in said
     assert best_before(result.before)["recall@1"] == max(row["recall@1"] for row in result.before if "head" not in row)
     assert "baseline: whitened network" in results_section(result)
     closed = ran(tmp_path, model__weights=str(file), model__head="whitening")

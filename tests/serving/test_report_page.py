@@ -8,7 +8,7 @@ from tests.run.small import ran
 from tests.serving.browser import PHONE, visiting
 from tests.serving.test_page_access import violations
 
-FILTERS = {"fixed": (0, 1), "broken": (1, 0), "still wrong": (0, 0)}
+FILTERS = {"fixed": (0, 1), "broken": (1, 0), "still wrong": (0, 0), "still right": (1, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_the_points_are_the_recorded_ones_and_the_switch_moves_them(page, folder
     points = json.loads((folder / "report-points.json").read_text())
     assert page.evaluate("data.map") == {side: points[side] for side in ("before", "after")}
     after = page.evaluate("data.photos.map((_, photo) => onScreen(photo))")
-    page.get_by_role("group", name="Map").get_by_role("button", name="Before training").click()
+    page.get_by_role("group", name="Map").get_by_role("button", name="Before").click()
     before = page.evaluate("data.photos.map((_, photo) => onScreen(photo))")
     assert before != after
     for side, places in (("before", before), ("after", after)):  # in the order of the recorded coordinates
@@ -52,6 +52,15 @@ def test_hover_names_a_photo_and_a_click_asks_for_its_neighbours(page):
     wanted = page.evaluate(f"answers.after[{nearest}][1][0]")
     first.click()
     assert query_of(page) == wanted
+
+
+def test_the_words_of_the_answer_choose_a_filter_and_a_photo_outside_of_it_shows_all(page):
+    page.get_by_role("button", name="fixed").first.click()
+    assert page.locator("#filters [aria-pressed=true]").inner_text().startswith("fixed")
+    outside = page.evaluate("asked.find((photo) => !FILTERS.fixed(photo))")
+    page.evaluate(f"ask({outside})")
+    assert page.locator("#filters [aria-pressed=true]").inner_text().startswith("all")
+    assert page.locator("#position").inner_text().startswith(f"{page.evaluate(f'asked.indexOf({outside})') + 1} of")
 
 
 @pytest.mark.parametrize("name", FILTERS)

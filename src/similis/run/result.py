@@ -78,15 +78,13 @@ class RunResult:
 
         if not self.test:
             raise UserError("this run has no test split, so a report has nothing to show; train with held-out classes")
-        if data is None and photos:
-            data = open_source(self.spec, Machine()).manifest
-        seen = photos and data is not None and self.facts["preprocessing"] is not None
+        read = None
+        if photos and self.facts["preprocessing"] is not None:  # ready vectors have nothing to look at
+            read = (data or open_source(self.spec, Machine()).manifest).read_bytes
         sides = {"after": self.scores()}
         if self.before and (self.folder / "before.safetensors").exists():
             sides["before"] = self.tensors("before")
-        return write_report(
-            self.folder, self.to_json(), self.embeddings(), sides, data.read_bytes if seen and data else None
-        )
+        return write_report(self.folder, self.to_json(), self.embeddings(), sides, read)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """A file of tensors in the run folder."""

@@ -183,11 +183,11 @@ def describe_whitened(row: Mapping[str, Any]) -> str:
 
     Example:
         >>> describe_whitened({"recall@1": 0.5, "gain": {"recall@1": [0.1, 0.05, 0.15]}})
-        'Whitening alone, in seconds: R@1 50.0 %; the trained model has +10.0 points (95 % interval +5.0 to +15.0).'
+        'Whitening alone takes seconds: R@1 50.0 %; the trained model has +10.0 points (95 % interval +5.0 to +15.0).'
     """
     value, low, high = (100 * part for part in row["gain"].get("recall@1", (0.0, 0.0, 0.0)))
     spread = f"the trained model has {value:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})"
-    return f"Whitening alone, in seconds: R@1 {100 * row['recall@1']:.1f} %; {spread}."
+    return f"Whitening alone takes seconds: R@1 {100 * row['recall@1']:.1f} %; {spread}."
 
 
 def pretrained_verdict(before: Sequence[Mapping[str, Any]], what: str) -> str:

@@ -50,11 +50,12 @@ def write_report(
         raise damage_error(folder / "embeddings.csv", error) from error
     found = collect(embeddings, sides, named)
     rows = found.pop("rows")
-    large = len(named.paths) > MOST and write_table(folder / TABLE, embeddings, named)
+    if large := len(named.paths) > MOST:
+        write_table(folder / TABLE, embeddings, named)
     picture = None if read is None else draw_photos([read(row) for row in rows])
     points = json.dumps({"rows": rows, **found["map"]})
     replace_file(folder / POINTS, lambda beside: beside.write_text(points, encoding="utf-8"))
-    jinja2 = import_extra("jinja2", "plots")
+    jinja2, own = import_extra("jinja2", "plots"), ModelSpec(**values["spec"]["model"])
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("similis.run.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
@@ -63,6 +64,7 @@ def write_report(
         name=folder.name, values=values, rows=table_rows(values), answer=answer(values), large=large and folder / TABLE,
         data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS}, settings=values["spec"],
         best=best_before(values["before"]) if values["before"] else None,
+        what=own.head if own.is_closed_form else "training",
     )  # fmt: skip
     replace_file(folder / REPORT, lambda beside: beside.write_text(text, encoding="utf-8"))
     return folder / REPORT
@@ -70,18 +72,22 @@ def write_report(
 
 def has_report(path: Path, *, photos: bool) -> bool:
     """Whether a whole report is there, with photos or without as wanted."""
-    if not path.is_file():
-        return False
-    text = path.read_bytes()
+    text = path.read_bytes() if path.is_file() else b""
     return text.endswith(b"</html>\n") and (b'data-photos="yes"' in text[:200]) == photos
 
 
 def answer(values: Mapping[str, Any]) -> tuple[str, str]:
-    """The verdict: its first words, and the rest."""
+    """The verdict: its first words, and the rest of its first sentence; the table has the other numbers."""
     if not values["before"]:
         return "Not compared", "The network before training was not measured on the same photos."
-    head, _, rest = training_verdict(values["before"], ModelSpec(**values["spec"]["model"])).partition(": ")
-    return head, rest
+    model = ModelSpec(**values["spec"]["model"])
+    head, _, rest = training_verdict(values["before"], model).partition(". ")[0].partition(": ")
+    text = rest.removesuffix(".") + "."
+    for row in values["before"]:
+        if row["gain"] and "head" not in row and row is not best_before(values["before"]):
+            value, low, high = (100 * part for part in row["gain"]["recall@1"])
+            text += f" Against it at {row['pixels']} pixels: {value:+.1f} points ({low:+.1f} to {high:+.1f})."
+    return head, text
 
 
 def table_rows(values: Mapping[str, Any]) -> list[tuple[str, float, float, Sequence[float] | None]]:
@@ -95,7 +101,9 @@ def table_rows(values: Mapping[str, Any]) -> list[tuple[str, float, float, Seque
         )
         for row in values["before"]
     ]
-    return [*rows, ("trained", values["test"]["recall@1"], values["test"]["map@r"], None)]
+    own, seen = ModelSpec(**values["spec"]["model"]), values["facts"]["preprocessing"]
+    name = (own.head if own.is_closed_form else "trained") + ("" if seen is None else f", {seen['size']} pixels")
+    return [*rows, (name, values["test"]["recall@1"], values["test"]["map@r"], None)]
 
 
 def draw_photos(photos: Sequence[bytes]) -> str:
@@ -115,7 +123,7 @@ def draw_photos(photos: Sequence[bytes]) -> str:
     return "data:image/webp;base64," + base64.b64encode(held.getvalue()).decode()
 
 
-def write_table(path: Path, embeddings: Mapping[str, Tensor], named: Named) -> bool:
+def write_table(path: Path, embeddings: Mapping[str, Tensor], named: Named) -> None:
     """All test photos with their vectors as Parquet, for a viewer of large sets."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     rows = embeddings["ids"].tolist()
@@ -125,4 +133,3 @@ def write_table(path: Path, embeddings: Mapping[str, Tensor], named: Named) -> b
         "vector": list(embeddings["vectors"].float().numpy()),
     }
     replace_file(path, lambda beside: parquet.write_table(arrow.table(columns), beside))
-    return True

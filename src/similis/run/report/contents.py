@@ -30,15 +30,12 @@ class Answers(NamedTuple):
 
     @classmethod
     def of(cls, kept: Mapping[str, Tensor]) -> Answers:
-        """From ``scores.safetensors`` or ``before.safetensors``; places without a neighbour are left out."""
+        """From ``scores.safetensors`` or ``before.safetensors``."""
         queries = kept["queries"] if "queries" in kept else kept["ids"]
-        found = kept["similarity"][:, :SHOWN_NEIGHBORS].tolist()
-        near = [
-            [row for row, each in zip(*pair, strict=True) if each > float("-inf")]
-            for pair in zip(kept["neighbors"][:, :SHOWN_NEIGHBORS].tolist(), found, strict=True)
-        ]
-        alike = [[each for each in line if each > float("-inf")] for line in found]
-        return cls(queries.tolist(), kept["recall@1"].tolist(), near, alike)
+        near, alike = (kept[name][:, :SHOWN_NEIGHBORS] for name in ("neighbors", "similarity"))
+        counts = (alike > float("-inf")).sum(dim=1).tolist()  # places without a neighbour come last
+        parts = ([line[:n] for line, n in zip(part.tolist(), counts, strict=True)] for part in (near, alike))
+        return cls(queries.tolist(), kept["recall@1"].tolist(), *parts)
 
 
 class Named(NamedTuple):
@@ -76,6 +73,8 @@ def collect(
     pairs = confused_pairs(answers, named)
     rows = choose_photos(answers, [row for pair in pairs for row in pair["photos"]], named)
     number = {row: index for index, row in enumerate(rows)}
+    for pair in pairs:
+        pair |= {"photos": [number[row] for row in pair["photos"]], "query": number[pair["query"]]}
     vectors = {side: (sides[side] if side == "before" else embeddings)["vectors"].float() for side in order}
     place = {row: index for index, row in enumerate(embeddings["ids"].tolist())}
     shown = torch.tensor([place[row] for row in rows])
@@ -89,7 +88,7 @@ def collect(
         "total": len(named.paths),
         "map": {side: [[round(each, 2) for each in point] for point in found] for side, found in points.items()},
         **{f"answers {side}": number_answers(found, number, named) for side, found in answers.items()},
-        "pairs": [pair | {"photos": [number[row] for row in pair["photos"]]} for pair in pairs],
+        "pairs": pairs,
         "rates": class_rates(answers, named),
         "similarities": {side: count_similarities(found, embeddings["labels"]) for side, found in vectors.items()},
     }
@@ -126,18 +125,18 @@ def number_answers(found: Answers, number: Mapping[int, int], named: Named) -> l
 def confused_pairs(answers: Mapping[str, Answers], named: Named) -> list[dict[str, Any]]:
     """Pairs of classes whose photos are most often each other's nearest neighbour, with an example of each."""
     counts: dict[str, Counter[tuple[int, int]]] = {}
-    examples: dict[tuple[int, int], list[int]] = {}
+    examples: dict[tuple[int, int], dict[str, Any]] = {}
     for side, found in answers.items():
         counts[side] = Counter()
         for query, near in zip(found.queries, found.neighbors, strict=True):
-            pair = sorted((row, named.classes[row]) for row in (query, *near[:1]))
-            key = tuple(sorted({label for _, label in pair}))
+            key = tuple(sorted({named.classes[row] for row in (query, *near[:1])}))
             if len(key) == 2:
                 counts[side][key] += 1
                 if side == "after":
-                    examples.setdefault(key, sorted((query, near[0]), key=lambda row: named.classes[row]))
+                    photos = sorted((query, near[0]), key=lambda row: named.classes[row])
+                    examples.setdefault(key, {"photos": photos, "query": query})
     return [
-        {"classes": list(key), "photos": examples[key], **{side: counts[side][key] for side in answers}}
+        {"classes": list(key), **examples[key], **{side: counts[side][key] for side in answers}}
         for key, _ in sorted(counts["after"].items(), key=lambda each: (-each[1], each[0]))[:PAIRS]
     ]
 
