@@ -139,7 +139,7 @@ LACKS = {
     "serve": 'importlib.import_module("similis.cli.serve").serve(bundle=Path("no"))',
     "plots": 'importlib.import_module("similis.figures.force_plot").save_forces("triplet", "no.png")',
 }
-BRINGS = {"text": {"sklearn"}, "plots": {"sklearn"}, "study": {"plots"}, "serve": {"plots"}}  # another extra that comes along
+BRINGS = {"text": {"sklearn"}, "plots": {"sklearn"}, "study": {"plots"}, "serve": {"plots"}}  # extras that come along
 
 
 def pip(venv: Path, *words: str) -> None:
