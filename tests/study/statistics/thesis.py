@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from similis.study.statistics.rank_sums import RankSum, rank_sums
+from tests.docs.blocks import ROOT
 
 NAMES = {
     "Contrastive": "contrastive",
@@ -21,6 +22,7 @@ NAMES = {
 }
 NETWORKS = ("ResNet50", "BNInception", "GoogLeNet")
 SIZES = (64, 128, 512, 1024)
+TABLES = ("06", "07", "08", "09", "10", "11", "20", "21")
 
 
 @dataclass(frozen=True)
@@ -45,26 +47,24 @@ class Erratum:
     recomputed: float
 
 
-def lines_of(name: str) -> list[dict[str, str]]:
+def lines_of(path: Path) -> list[dict[str, str]]:
     """Rows of one of the CSV tables."""
-    text = (Path(__file__).parent / "thesis_tables" / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 @cache
 def cells(*, suspicious: bool = False) -> tuple[Cell, ...]:
-    """Every printed cell once (Tables 17 to 19 repeat others); those that cannot be right only if asked for."""
-    doubtful = {
-        (row["dataset"], row["network"], row["dim"], row["loss"], row["metric"].replace("_rank", ""))
-        for row in lines_of("suspicious_cells.csv")
-    }
-    found: dict[tuple[str, ...], Cell] = {}
-    for row in lines_of("all_tables.csv"):
-        place = (row["dataset"], row["network"], row["dim"], row["loss"], row["metric"])
-        short = (*place[:4], row["metric"].removeprefix("tournament_").removesuffix("_rank"))
-        if suspicious or short not in doubtful:
-            found.setdefault(place, Cell(*place, value=float(row["value"])))
-    return tuple(found.values())
+    """Every recall and rank (Tables 17 to 19 repeat others); those that cannot be right only if asked for."""
+    keys = ("dataset", "network", "dim", "loss", "metric")
+    doubtful = {tuple(row[key] for key in keys) for row in lines_of(Path(__file__).parent / "suspicious_cells.csv")}
+    found = []
+    for table in TABLES:
+        for row in lines_of(ROOT / "results" / "thesis" / "tables" / f"table{table}.csv"):
+            place = [row.pop(key, "all") for key in keys[:4]]
+            for metric in set(row) - {"part"}:
+                if suspicious or (*place, metric) not in doubtful:
+                    found.append(Cell(*place, metric.replace("r@", "R@"), value=float(row[metric])))
+    return tuple(found)
 
 
 def recalls(dataset: str, network: str, dim: int, metric: str = "R@1") -> dict[str, float]:
@@ -91,9 +91,9 @@ def all_experiments() -> list[RankSum]:
 def errata() -> list[Erratum]:
     """Where Table 11 as printed disagrees with its own tables by more than rounding to two digits."""
     printed = {
-        (NAMES[c.loss], c.metric.removeprefix("tournament_").removesuffix("_rank")): c.value
+        (NAMES[c.loss], c.metric.removesuffix("_rank")): c.value
         for c in cells(suspicious=True)
-        if c.metric.startswith("tournament_")
+        if c.metric.endswith("_rank")
     }
     found = []
     for line in table11():
