@@ -106,6 +106,7 @@ def test_the_plan_of_the_thesis_is_its_benchmark():
         t = spec.training
         assert (spec.data.source, spec.model.backbone, spec.model.dim) == (data, network, int(dim))
         assert (t.lr, t.every_epochs, t.gamma) == STEPS[f"{data}-{network}"]
+        assert spec.evaluation.ks == ((1, 10, 100, 1000) if data == "sop" else (1, 2, 4, 8))
         assert t.batch_size == (100 if network == "resnet50" else 180)
         assert (t.epochs, t.optimiser, t.schedule, t.per_class) == (100, "adamw", "step", 5)
         assert (spec.objective.preset, spec.data.protocol) == ("thesis", "default")

@@ -23,7 +23,7 @@ SETTINGS = {"lr": 0.25, "temperature": 0.1}
 def made(hits: dict[str, list[int]] | None = None, **changes: Any) -> FairTable:
     """Contestant a finds every query of 20 classes, b and c find half; three repetitions."""
     hits = hits or {"a": [6] * 20, "b": [3] * 20, "c": [3] * 20}
-    more = {"test": {"recall@1": 0.5, "map@r": 0.25}, "settings": SETTINGS}
+    more = {"test": {"recall@1": 0.5, "recall@100": 0.9, "recall@10": 0.7, "map@r": 0.25}, "settings": SETTINGS}
     return fair_table([record(n, each, hits=own) | more | changes for n, own in hits.items() for each in range(3)])
 
 
@@ -51,6 +51,7 @@ def test_without_a_baseline_the_result_table_has_no_verdicts():
     columns, rows = result_table(judged, *verdict_column(judged))
     assert [row[0] for row in rows] == ["a", "b", "c"]
     assert columns[:2] == ["contestant", "R@1 %"]
+    assert columns[-3:] == ["R@10 %", "R@100 %", "MAP@R %"]
 
 
 def test_against_a_baseline_the_column_has_verdicts_and_the_summary_names_it():

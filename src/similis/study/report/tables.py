@@ -15,8 +15,6 @@ from similis.study.statistics.fair_table import FairTable, own_intervals
 from similis.study.statistics.rank_sums import RankSum, interquartile_mean, rank_sums
 from similis.study.statistics.variance_components import Scores
 
-METRICS = {"recall@2": "R@2 %", "recall@4": "R@4 %", "recall@8": "R@8 %", "map@r": "MAP@R %"}
-
 
 class Table(NamedTuple):
     """Columns, and rows of as many cells."""
@@ -36,7 +34,8 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     table = judged.whole
     samplers = {name: runs[0]["spec"]["training"]["sampler"] for name, runs in judged.whole.records.items()}
     first = next(iter(judged.whole.records.values()))[0]
-    shown = [key for key in METRICS if key in first["test"]]
+    cuts = sorted(int(key[7:]) for key in first["test"] if key.startswith("recall@") and key[7:].isdigit())
+    shown = {**{f"recall@{k}": f"R@{k} %" for k in cuts if k > 1}, "map@r": "MAP@R %"}
     near, far = own_intervals(table.scores)
     rows = []
     for c in table.order():
@@ -60,7 +59,7 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
         half = [format_half_width(each[0]) for each in own_intervals(floor)]
         rows.append([f"baseline: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * (1 + len(shown))])
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
-    metrics = ["interquartile mean over repetitions, R@1 %", *(METRICS[key] for key in shown)]
+    metrics = ["interquartile mean over repetitions, R@1 %", *shown.values()]
     columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *metrics]
     kept = [n for n in range(len(columns)) if not (n == 1 and len(set(samplers.values())) < 2) and (n != 2 or heading)]
     return Table([columns[n] for n in kept], [[row[n] for n in kept] for row in rows])
