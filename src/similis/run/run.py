@@ -204,13 +204,13 @@ def compute_result(run: Prepared, watch: Watch, folder: RunFolder) -> RunResult:
 def train_steps(run: Prepared, watch: Watch, folder: RunFolder) -> tuple[Parts, Selection]:
     """The model after all training steps, what validation chose for it, and the time of mining in all of them."""
     if run.spec.model.is_closed_form:
-        return fit_head(run, prepare_parts(run, watch), folder)
+        return fit_head(run, prepare_parts(run, watch=watch), folder)
     spec, steps, shares, mining = run.spec, run.steps, run.spec.training.interpolate, 0.0
     start = run.network.built.state_dict()
     chosen = Selection(steps[0].epochs if steps else 0, None, (), share=shares[0] if shares else 1.0)
-    parts = prepare_parts(run, watch)
+    parts = prepare_parts(run, watch=watch)
     for number, step in enumerate(steps):
-        parts = prepare_parts(run, watch, parts.loader) if number else parts
+        parts = prepare_parts(run, parts.loader, watch) if number else parts
         if step.opens_test:  # protocol default: the literature's habit, and on record
             folder.log({"stage": step.name, "step": 0, "opened": "test split", "images": len(step.judged_on)})
         recall = partial(validation_recall, rows=step.judged_on, spec=spec, loader=parts.loader)
@@ -249,7 +249,7 @@ def measure_model(
     return test, before.rows
 
 
-def prepare_parts(run: Prepared, watch: Watch, loader: Loader | None = None) -> Parts:
+def prepare_parts(run: Prepared, loader: Loader | None = None, watch: Watch | None = None) -> Parts:
     """A fresh copy of the model, and a loader unless one is given; with a frozen backbone, one of its features."""
     spec, machine = run.spec, run.machine
     if spec.model.keeps_backbone and spec.model.pooled_by == "gem":
@@ -259,7 +259,7 @@ def prepare_parts(run: Prepared, watch: Watch, loader: Loader | None = None) -> 
         once = replace(machine, cache_bytes=0) if trains_head else machine  # each image is embedded once
         loader = build_loader(model, run.source, spec, once)
         if trains_head:
-            features = frozen_features(model, loader, run, watch)
+            features = frozen_features(model, loader, run, watch or Watch())
             loader = Loader(FeatureData(features, run.source.manifest.labels), device=machine.chosen)
     return Parts(model, HeadOnly(model) if trains_head else model, loader)
 
