@@ -16,7 +16,7 @@ from similis.run.prepared import Prepared
 from similis.run.protocol import training_steps
 from similis.run.result import RunResult
 from similis.run.spec import RunSpec
-from similis.run.untouched import COMPARED, best_before, describe_changes, name_before, training_verdict
+from similis.run.untouched import best_before, describe_changes, measured_networks, training_verdict
 
 COLOURS = {"helped": "bold green", "hurt": "bold red"}
 LARGE_GAP = 0.1  # of R@1, between validation and test
@@ -87,18 +87,15 @@ def report(result: RunResult, *, verbose: bool = False) -> None:
     print_lines("", f"run folder  {result.folder}")
 
 
-def measured_rows(result: RunResult) -> list[tuple[str, ...]]:
-    """The network before training at each resolution, whitened where that was measured, and the trained one."""
-    rows: list[tuple[str, ...]] = []
-    for row in result.before:
-        value, low, high = (f"{100 * part:+.1f}" for part in row["gain"].get("recall@1", (0.0, 0.0, 0.0)))
-        where = "" if row["pixels"] is None else f", {row['pixels']} pixels"
-        found = (f"{100 * row[name]:.1f}" for name in COMPARED)
-        rows.append((name_before(row) + where, *found, f"{value} ({low} to {high})" if row["gain"] else ""))
-    seen = result.facts["preprocessing"]
-    own = result.spec.model.head if result.spec.model.is_closed_form else "trained"
-    trained = (f"{100 * result.test[name]:.1f}" for name in COMPARED)
-    return [*rows, (own + ("" if seen is None else f", {seen['size']} pixels"), *trained, "")]
+def measured_rows(result: RunResult) -> list[tuple[str, str, str, str]]:
+    """The networks that were measured, in per cent, with the gain of training over each in points."""
+    rows = []
+    for name, recall, precision, gain in measured_networks(result.to_json()):
+        value, low, high = (f"{100 * part:+.1f}" for part in gain or (0.0, 0.0, 0.0))
+        rows.append(
+            (name, f"{100 * recall:.1f}", f"{100 * precision:.1f}", f"{value} ({low} to {high})" if gain else "")
+        )
+    return rows
 
 
 def next_commands(result: RunResult) -> dict[str, str]:

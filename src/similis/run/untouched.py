@@ -53,7 +53,7 @@ def measure_untouched(spec: RunSpec, machine: Machine, source: Source, trained: 
         behind within-class whitening.
     """
     rows: list[dict[str, Any]] = []
-    kept: dict[float, dict[str, Tensor]] = {}
+    kept: list[dict[str, Tensor]] = []
     networks = untouched_networks(spec, machine)
     vectors: list[tuple[Embedder, Embedded, dict[str, str]]]
     vectors = [
@@ -80,10 +80,10 @@ def measure_untouched(spec: RunSpec, machine: Machine, source: Source, trained: 
                 **more,
             }
         )
-        if not more:
-            right = {"recall@1": before.per_query["recall@1"], "queries": found.ids[before.queries]}
-            kept[before.means["recall@1"]] = {**found._asdict(), **right, **answers_of(before, found)}
-    return Before(tuple(rows), kept[best_before(rows)["recall@1"]])
+        right = {"recall@1": before.per_query["recall@1"], "queries": found.ids[before.queries]}
+        kept.append({**found._asdict(), **right, **answers_of(before, found)})
+    best = best_before(rows)
+    return Before(tuple(rows), next(each for row, each in zip(rows, kept, strict=True) if row is best))
 
 
 def count_changes(before: Tensor, after: Tensor) -> dict[str, int]:
@@ -164,6 +164,22 @@ def describe_changes(row: Mapping[str, Any]) -> str:
         'Of 1,000 queries, training fixed 71 and broke 12.'
     """
     return f"Of {row['queries']:,} queries, training fixed {row['fixed']:,} and broke {row['broke']:,}."
+
+
+def measured_networks(values: Mapping[str, Any]) -> list[tuple[str, float, float, Sequence[float] | None]]:
+    """Name, R@1, MAP@R, and the gain of training over it, for each network that a result has measured.
+
+    Args:
+        values: of ``result.json``; the trained network comes last and has no gain.
+    """
+    model, seen = ModelSpec(**values["spec"]["model"]), values["facts"]["preprocessing"]
+    rows = [(name_before(row), row["pixels"], row, row["gain"].get("recall@1")) for row in values["before"]]
+    own = model.head if model.is_closed_form else "trained"
+    rows.append((own, None if seen is None else seen["size"], values["test"], None))
+    return [
+        (name + ("" if pixels is None else f", {pixels} pixels"), found["recall@1"], found["map@r"], gain)
+        for name, pixels, found, gain in rows
+    ]
 
 
 def training_verdict(before: Sequence[Mapping[str, Any]], model: ModelSpec | None = None) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 from similis.data.images import prepare
 from similis.run.report.contents import MOST, Named, collect
 from similis.run.spec import ModelSpec
-from similis.run.untouched import best_before, name_before, training_verdict
+from similis.run.untouched import best_before, measured_networks, training_verdict
 from similis.training.files import damage_error, replace_file
 from similis.values import DataError, import_extra
 
@@ -61,9 +61,9 @@ def write_report(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     text = environment.get_template("page.html").render(
-        name=folder.name, values=values, rows=table_rows(values), answer=answer(values), large=large and folder / TABLE,
-        data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS}, settings=values["spec"],
-        best=best_before(values["before"]) if values["before"] else None,
+        name=folder.name, values=values, rows=measured_networks(values), answer=answer(values),
+        large=large and folder / TABLE, data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS},
+        settings=values["spec"], best=best_before(values["before"]) if values["before"] else None,
         what=own.head if own.is_closed_form else "training",
     )  # fmt: skip
     replace_file(folder / REPORT, lambda beside: beside.write_text(text, encoding="utf-8"))
@@ -88,22 +88,6 @@ def answer(values: Mapping[str, Any]) -> tuple[str, str]:
             value, low, high = (100 * part for part in row["gain"]["recall@1"])
             text += f" Against it at {row['pixels']} pixels: {value:+.1f} points ({low:+.1f} to {high:+.1f})."
     return head, text
-
-
-def table_rows(values: Mapping[str, Any]) -> list[tuple[str, float, float, Sequence[float] | None]]:
-    """Name, R@1, MAP@R, and what training gained over it, for each network that was measured."""
-    rows = [
-        (
-            name_before(row) + ("" if row["pixels"] is None else f", {row['pixels']} pixels"),
-            row["recall@1"],
-            row["map@r"],
-            row["gain"].get("recall@1"),
-        )
-        for row in values["before"]
-    ]
-    own, seen = ModelSpec(**values["spec"]["model"]), values["facts"]["preprocessing"]
-    name = (own.head if own.is_closed_form else "trained") + ("" if seen is None else f", {seen['size']} pixels")
-    return [*rows, (name, values["test"]["recall@1"], values["test"]["map@r"], None)]
 
 
 def draw_photos(photos: Sequence[bytes]) -> str:
