@@ -27,11 +27,11 @@ def print_lines(*lines: str, style: str | None = None) -> None:
     """Lines as they are: square brackets are text. A terminal wraps what is too long, below the first word's end."""
     screen = console()
     for line in lines:
-        name, gap, _ = re.match(r"(\S*)(\s*)(.*)", line).groups() if line else ("", "", "")  # type: ignore[union-attr]
-        hang = len(name + gap) if len(gap) > 1 else 0
-        folded = textwrap.wrap(line, screen.width, subsequent_indent=" " * hang, break_on_hyphens=False)
-        whole = "\n".join(folded) if screen.is_terminal and len(line) > screen.width else line
-        screen.print(whole, markup=False, soft_wrap=True, style=style)
+        if screen.is_terminal and len(line) > screen.width:
+            lead = re.match(r"\S*\s{2,}", line)
+            hang = " " * (0 if lead is None else len(lead[0]))
+            line = textwrap.fill(line, screen.width, subsequent_indent=hang, break_on_hyphens=False)  # noqa: PLW2901
+        screen.print(line, markup=False, soft_wrap=True, style=style)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -52,7 +52,7 @@ def write_report(
     rows = found.pop("rows")
     if large := len(named.paths) > MOST:
         write_table(folder / TABLE, embeddings, named)
-    picture = None if read is None else draw_photos([read(row) for row in rows])
+    picture = None if read is None else draw_photos(rows, read)
     points = json.dumps({"rows": rows, **found["map"]})
     replace_file(folder / POINTS, lambda beside: beside.write_text(points, encoding="utf-8"))
     jinja2, own = import_extra("jinja2", "plots"), ModelSpec(**values["spec"]["model"])
@@ -61,7 +61,7 @@ def write_report(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     text = environment.get_template("page.html").render(
-        name=folder.name, values=values, rows=measured_networks(values), answer=answer(values),
+        name=folder.name, values=values, rows=measured_networks(values), answer=answer(values, own),
         large=large and folder / TABLE, data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS},
         settings=values["spec"], best=best_before(values["before"]) if values["before"] else None,
         what=own.head if own.is_closed_form else "training",
@@ -76,11 +76,10 @@ def has_report(path: Path, *, photos: bool) -> bool:
     return text.endswith(b"</html>\n") and (b'data-photos="yes"' in text[:200]) == photos
 
 
-def answer(values: Mapping[str, Any]) -> tuple[str, str]:
+def answer(values: Mapping[str, Any], model: ModelSpec) -> tuple[str, str]:
     """The verdict: its first words, and the rest of its first sentence; the table has the other numbers."""
     if not values["before"]:
         return "Not compared", "The network before training was not measured on the same photos."
-    model = ModelSpec(**values["spec"]["model"])
     head, _, rest = training_verdict(values["before"], model).partition(". ")[0].partition(": ")
     text = rest.removesuffix(".") + "."
     for row in values["before"]:
@@ -90,14 +89,14 @@ def answer(values: Mapping[str, Any]) -> tuple[str, str]:
     return head, text
 
 
-def draw_photos(photos: Sequence[bytes]) -> str:
+def draw_photos(rows: Sequence[int], read: Callable[[int], bytes]) -> str:
     """All photos as squares in one picture, as a data URL; one that cannot be read stays grey."""
-    lines = -(-len(photos) // COLUMNS)
+    lines = -(-len(rows) // COLUMNS)
     paper = np.full((lines * SIDE, COLUMNS * SIDE, 3), 128, dtype=np.uint8)
-    for place, data in enumerate(photos):
+    for place, row in enumerate(rows):  # one after the other: a thousand large files need not fit the memory
         top, left = SIDE * (place // COLUMNS), SIDE * (place % COLUMNS)
         try:
-            image = prepare(data, resize=SIDE)
+            image = prepare(read(row), resize=SIDE)
         except DataError:
             continue
         up, side = ((length - SIDE) // 2 for length in image.shape[:2])
