@@ -92,12 +92,13 @@ TABLES = [
     (
         "sections 4.1.2 to 4.2.1",
         "every loss is said to be best with ResNet-50 and worst with GoogLeNet",
-        "not in 12 of 80 cases, 10 of them on CARS196 ([tables](../results/thesis/index.md#its-printed-tables))",
+        "not in 12 of 80 cases, 10 of them on CARS196 "
+        "([tables](../results/thesis/index.md#its-tables-as-files-and-as-plans))",
     ),
     (
         "section 4.1.5",
         "Appendix A is said to have ResNet-50 and GoogLeNet on SOP; it has not",
-        "both are in the [plan](../results/thesis/plan.yaml)",
+        "both are in a [plan](../results/thesis/plans/text/sop-unprinted.yaml)",
     ),
     ("section 5.2", "the tuned SoftTriple is said to beat the default", "66.12 against 66.76: it does not"),
 ]

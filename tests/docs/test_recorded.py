@@ -123,7 +123,6 @@ CONDITIONS = {
     },
     "tables.md": {"0.7.0": "version", "1.9.1": "version", "1.7.2": "version", "0.001": "rounded corner of LMNN"},
     "thesis/index.md": {
-        **dict.fromkeys(("2.0", "1.5", "4.1"), "multiplications of a network"),
         **dict.fromkeys(("1.0", "3.3"), "test_the_page_of_the_thesis_says_how_much_repetitions_varied"),
         **dict.fromkeys(("6.8", "3.7", "0.8"), "test_whitening_is_ahead_of_the_best_head"),
     },

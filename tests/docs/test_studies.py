@@ -5,9 +5,7 @@ import statistics
 import pytest
 
 from benchmarks import closed_forms, selection, thesis_heads, tuning
-from similis.study.plan.jobs import final_jobs, final_spec
 from similis.study.plan.plan_file import read_plan
-from similis.study.records import training_samples
 from similis.study.report.judged_table import judge_folder
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
@@ -87,34 +85,6 @@ def test_cars_are_searched_small_and_tested_large():
     plan = read_plan(RESULTS / "cars" / "plan.yaml")
     assert [plan.arena_terms(arena).model.image_size for arena in plan.arenas] == [64, 128]
     assert plan.repetitions >= 5
-
-
-STEPS = {  # Table 3 of the thesis: data and network -> rate, epochs between its drops, factor
-    "cub200_2011-resnet50": (1e-4, 5, 0.1), "cub200_2011-bn_inception": (1e-4, 10, 0.1),
-    "cub200_2011-googlenet": (1e-4, 10, 0.1), "cars196-resnet50": (1e-4, 10, 0.1),
-    "cars196-bn_inception": (1e-4, 20, 0.1), "cars196-googlenet": (1e-4, 20, 0.1),
-    "sop-resnet50": (6e-4, 10, 0.25), "sop-bn_inception": (6e-4, 20, 0.25), "sop-googlenet": (6e-4, 20, 0.25),
-}  # fmt: skip
-
-
-def test_the_plan_of_the_thesis_is_its_benchmark():
-    plan = read_plan(RESULTS / "thesis" / "plan.yaml")
-    specs = [final_spec(plan, job, {}) for job in final_jobs(plan)]
-    assert len(specs) == 3 * 3 * 4 * 10
-    for job, spec in zip(final_jobs(plan), specs, strict=True):
-        data, network, dim = job.arena.split("-")
-        t = spec.training
-        assert (spec.data.source, spec.model.dim) == (data, int(dim))
-        assert spec.model.backbone == network + ".tv_in1k" * (network == "resnet50")  # timm's default is a later recipe
-        assert (t.lr, t.every_epochs, t.gamma) == STEPS[f"{data}-{network}"]
-        assert spec.evaluation.ks == ((1, 10, 100, 1000) if data == "sop" else (1, 2, 4, 8))
-        assert t.batch_size == (100 if network == "resnet50" else 180)
-        assert (t.epochs, t.optimiser, t.schedule, t.per_class) == (100, "adamw", "step", 5)
-        assert (spec.objective.preset, spec.data.protocol) == ("thesis", "default")
-    images = {"cub200_2011": 5864, "cars196": 8054, "sop": 59551}
-    samples = [training_samples(s, {"train": images[s.data.source]}, 100, 0) for s in specs]
-    page = (RESULTS / "thesis" / "index.md").read_text(encoding="utf-8")
-    assert f"{sum(samples) / 1e6:.0f} million images" in page
 
 
 @pytest.mark.parametrize("folder", thesis_heads.finished_folders(), ids=lambda folder: folder.name)

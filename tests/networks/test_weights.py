@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from similis.networks.backbones.bn_inception import SHA256, URL
 from similis.networks.embedder import build_embedder
 from similis.networks.weights import (
     build_initialised,
@@ -107,6 +108,11 @@ def test_fetched_by_address_and_checked_by_the_hash_in_its_name(tmp_path, monkey
         fetch_weights(bad.as_uri())
     with pytest.raises(DataError, match="could not be fetched"):
         fetch_weights((tmp_path / "net-11111111.pth").as_uri())
+    whole = hashlib.sha256(good.read_bytes()).hexdigest()
+    assert torch.equal(fetch_weights(good.as_uri(), whole)["a"], torch.ones(2))
+    with pytest.raises(DataError, match=f"fetch the file with the SHA-256 {whole[:-1]}0"):
+        fetch_weights(good.as_uri(), whole[:-1] + "0")
+    assert SHA256.startswith(URL.rpartition("-")[2].partition(".")[0])
 
 
 def test_the_hash_sees_values_names_types_and_shapes_but_no_layout():

@@ -21,6 +21,9 @@ def plan(
     *,
     file: Annotated[Path, typer.Argument(help="A plan in YAML.")],
     workers: Annotated[int, typer.Option(help="Processes in parallel.", min=1)] = 1,
+    rate: Annotated[
+        float | None, typer.Option(help="Images a second that a card trains on: count its hours.", min=0.1)
+    ] = None,
     root: Root = None,
 ) -> Result:
     """Check a plan and show what it will cost; nothing is run."""
@@ -36,8 +39,11 @@ def plan(
     ]  # fmt: skip
     rows = [list(each.values()) for each in contestants]
     show_table(f"{read.name}: {len(rows)} contestants", ("name", "loss", "begins with", "searched"), rows)
-    cost, power = plan_cost(read, data_root=root), describe_power(read)
+    cost, power = plan_cost(read, data_root=root, rate=rate), describe_power(read)
     print_lines(describe_cost(cost, workers))
+    if len(cost.by_arena) > 1:
+        hours = [(name, f"{seconds / 3600:,.1f}") for name, seconds in cost.by_arena.items()]
+        show_table("hours of one process", ("arena", "at most"), hours)
     show_table("power, for these test classes", POWER_HEADS, power)
     if read.terms.data.protocol == "default":
         print_lines("protocol default: every result will be labelled 'selected on test'")

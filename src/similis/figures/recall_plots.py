@@ -32,6 +32,18 @@ def draw_recall_lines(lines: Mapping[str, Mapping[str, float]], title: str, axis
     return place_legend(figure, axes)
 
 
+def draw_recall_by_loss(lines: Mapping[str, Mapping[str, float]], title: str) -> Figure:
+    """Dots beside the name of each loss; ``lines`` is cut -> (loss -> per cent), the losses in the order shown."""
+    names = list(next(iter(lines.values())))
+    figure, axes = new_axes(title, "recall on the test classes, %", "")
+    for number, (cut, line) in enumerate(lines.items()):
+        colour, marker, _ = line_style(number)
+        axes.scatter(list(line.values()), range(len(names)), color=colour, marker=marker, label=cut)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    return place_legend(figure, axes)
+
+
 def draw_progress(
     curves: Mapping[str, Sequence[float]], title: str, axes_names: tuple[str, str], highlighted: Sequence[str]
 ) -> Figure:

@@ -111,14 +111,16 @@ def zoo_name(name: str) -> str:
     return plain
 
 
-def load_into(net: Backbone, setting: Setting, *, url: str | None, droppable: tuple[str, ...] = ()) -> None:
+def load_into(
+    net: Backbone, setting: Setting, *, url: str | None, sha256: str = "", droppable: tuple[str, ...] = ()
+) -> None:
     """Give a backbone of ours the weights that the setting asks for; nothing to do for None."""
     origin = url if setting.weights == PRETRAINED else setting.weights
     if setting.weights is None:
         return
     if origin is None:
         raise UserError(f"{setting.name} has no published weights; give weights=None or the path of a file")
-    tensors = fetch_weights(origin) if setting.weights == PRETRAINED else read_weights(origin).tensors
+    tensors = fetch_weights(origin, sha256) if setting.weights == PRETRAINED else read_weights(origin).tensors
     net.loaded = load_weights(net, tensors, origin=origin, droppable=droppable)
 
 

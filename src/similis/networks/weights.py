@@ -98,15 +98,18 @@ def read_safetensors(path: Path) -> WeightsFile:
         raise DataError(f"{path.name} cannot be read as safetensors ({error}); fetch or write it again") from error
 
 
-def fetch_weights(url: str) -> dict[str, Tensor]:
-    """Tensors from an address whose file name ends with the start of their hash, kept in torch's own cache."""
+def fetch_weights(url: str, sha256: str = "") -> dict[str, Tensor]:
+    """Tensors from an address, kept in torch's own cache; checked by their hash, or its start in the file's name."""
+    kept = f"{Path(url).stem.partition('-')[0]}-{sha256}{Path(url).suffix}" if sha256 else None
     try:
         return torch.hub.load_state_dict_from_url(
-            url, map_location="cpu", progress=False, check_hash=True, weights_only=True
+            url, map_location="cpu", progress=False, check_hash=True, file_name=kept, weights_only=True
         )
     except (URLError, OSError, RuntimeError) as error:
+        known = f" with the SHA-256 {sha256}" if sha256 else ""
         raise DataError(
-            f"the weights at {url} could not be fetched ({error}); fetch them elsewhere and give the file: weights=PATH"
+            f"the weights at {url} could not be fetched ({error}); fetch the file{known} elsewhere and give its path: "
+            "weights=PATH (--set model.weights=PATH)"
         ) from error
 
 

@@ -13,6 +13,7 @@ from similis.networks.weights import build_initialised
 from similis.values import Preprocessing
 
 URL = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
+SHA256 = "52deb473314542a5c2f87e9e6f26f4ca42fe863d15f986414dbae8c2dfdd2353"
 
 
 class Block(NamedTuple):
@@ -137,5 +138,5 @@ def bn_inception(setting: Setting) -> Backbone:
         top=255.0,
     )
     net = build_initialised(lambda: BNInception(look), setting.generator)
-    load_into(net, setting, url=URL, droppable=("last_linear",))
+    load_into(net, setting, url=URL, sha256=SHA256, droppable=("last_linear",))
     return net

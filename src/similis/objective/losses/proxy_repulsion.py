@@ -31,7 +31,7 @@ Gram = Literal["sum", "mean"]
     sampler="random",
     relation="sets",
     memory=True,
-    lr_multiplier=100.0,
+    lr_multiplier=10.0,
     forms={
         "samples": {"form": "samples"},
         "samples_mean": {"form": "samples", "gram": "mean"},
@@ -39,7 +39,7 @@ Gram = Literal["sum", "mean"]
         "hybrid": {"form": "hybrid"},
     },
     presets={"thesis": Preset({"scale": 32.0, "margin_cos": 0.1}, "thesis, chapter 6", lr_multiplier=100.0)},
-    space={"margin_cos": Range(0.0, 1.0, step=0.1), "scale": Range(2.0, 100.0, step=2.0)},
+    space={"margin_cos": Range(0.0, 1.0, step=0.1), "scale": Range(0.5, 100.0, log=True)},
 )
 def proxy_repulsion(
     embeddings: Tensor,

@@ -6,17 +6,16 @@ from similis.registry import Range, losses
 from similis.run.training_spec import TrainingSpec
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.schema import SearchPlan
-from similis.values import UserError
 
 RATE, NETWORK_RATE = "loss_multiplier", "lr"
-RATE_SPREAD = 10.0  # either way of what the registry declares
+RATE_SPREAD = 10.0  # either way of the first
 
 
 def search_space(contestant: Contestant, search: SearchPlan, lr: float = TrainingSpec().lr) -> dict[str, Range]:
     """Name -> range of everything that is searched for one contestant.
 
     The network's rate is searched for all contestants in the same range. What the loss learns gets a rate of its own,
-    a factor ten around the one that the registry declares. Options that the plan sets are not searched.
+    a factor ten around the one that the search begins with. Options that the plan sets are not searched.
 
     Args:
         contestant: whose settings; nothing is searched for one that is fixed.
@@ -48,10 +47,6 @@ def search_budget(contestant: Contestant, search: SearchPlan) -> int:
 
 
 def rate_range(contestant: Contestant) -> Range:
-    """The rates of what a loss learns, around the registry's; the search must be able to begin inside."""
-    declared, first = losses.get(contestant.loss).lr_multiplier, contestant.first_multiplier
-    low, high = declared / RATE_SPREAD, declared * RATE_SPREAD
-    if not low <= first <= high:
-        begins = f"{contestant.title} begins with {RATE} {first:g}"
-        raise UserError(f"{begins}, and it is searched from {low:g} to {high:g}; begin inside, or set fixed: true")
-    return Range(low, high, log=True)
+    """The rates of what a loss learns, around the one that the search begins with."""
+    first = contestant.first_multiplier
+    return Range(first / RATE_SPREAD, first * RATE_SPREAD, log=True)

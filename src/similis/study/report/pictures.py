@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from similis.figures.forest_plot import ForestRow, draw_forest
-from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_lines
+from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_by_loss, draw_recall_lines
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import JudgedTable
 from similis.study.report.search_tables import Searches
+from similis.study.report.tables import recall_cuts
 from similis.study.statistics.fair_table import FairTable
 from similis.study.statistics.significance import TARGETS
 
@@ -120,22 +121,44 @@ def cost_picture(table: FairTable, out: Path) -> Picture:
 
 
 def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> dict[str, Picture]:
-    """Recall over embedding sizes and over networks, where a plan has several: condition -> picture."""
+    """Recall over sizes for each network, and over networks at the size of the terms: condition -> picture."""
     found = {}
     length = next(iter(plan.lengths))
-    for field, name in (("model.dim", "embedding size"), ("model.backbone", "network")):
-        places: dict[str, FairTable] = {}
-        for table in tables:
-            if table.length == length:
-                places.setdefault(str(table.terms[field]), table)
-        if len(places) < 2:
-            continue
-        lines: dict[str, dict[str, float]] = {}
-        for place in sorted(places, key=int) if field == "model.dim" else places:
-            for title, mean in zip(places[place].names, places[place].scores.means, strict=True):
-                lines.setdefault(title, {})[place] = 100 * float(mean)
-        shown = {title: line for title, line in lines.items() if len(line) > 1}
-        words = "; ".join(f"{k}: " + ", ".join(f"{p} {v:.1f}" for p, v in line.items()) for k, line in shown.items())
-        figure = draw_recall_lines(shown, f"Recall by {name}: {length}", name)
-        found[name] = save_picture(figure, out, f"recall_by_{name}", f"R@1 by {name}. {words}")
-    return found
+    shown = [table for table in tables if table.length == length]
+    networks = list(dict.fromkeys(str(table.terms["model.backbone"]) for table in shown))
+    for network in networks:
+        places = {str(t.terms["model.dim"]): t for t in shown if t.terms["model.backbone"] == network}
+        name = "embedding size" + (f" of {network}" if len(networks) > 1 else "")
+        found[name] = recall_picture({each: places[each] for each in sorted(places, key=int)}, name, length, out)
+    sizes = [table.terms["model.dim"] for table in shown]
+    size = plan.terms.model.dim if plan.terms.model.dim in sizes else sizes[0]
+    places = {str(t.terms["model.backbone"]): t for t in shown if t.terms["model.dim"] == size}
+    found["network"] = recall_picture(places, "network", f"{length}, size {size}", out)
+    return {name: picture for name, picture in found.items() if picture is not None}
+
+
+def recall_picture(places: Mapping[str, FairTable], name: str, title: str, out: Path) -> Picture | None:
+    """A line for each contestant over sizes or networks; None for fewer than two of them."""
+    if len(places) < 2:
+        return None
+    lines: dict[str, dict[str, float]] = {}
+    for place, table in places.items():
+        for contestant, mean in zip(table.names, table.scores.means, strict=True):
+            lines.setdefault(contestant, {})[place] = 100 * float(mean)
+    shown = {contestant: line for contestant, line in lines.items() if len(line) > 1}
+    words = "; ".join(f"{k}: " + ", ".join(f"{p} {v:.1f}" for p, v in line.items()) for k, line in shown.items())
+    figure = draw_recall_lines(shown, f"Recall by {name}: {title}", name)
+    return save_picture(figure, out, f"recall_by_{name}", f"R@1 by {name}. {words}")
+
+
+def cuts_picture(table: FairTable, out: Path) -> Picture:
+    """Recall of every contestant at every cut, the highest R@1 first."""
+    names = [table.names[c] for c in table.order()]
+    cuts = recall_cuts(table)
+    lines = {
+        f"R@{k}": {n: 100 * float(np.mean([run["test"][f"recall@{k}"] for run in table.records[n]])) for n in names}
+        for k in cuts
+    }
+    words = ", ".join(f"{name} {value:.1f}" for name, value in lines[f"R@{cuts[0]}"].items())
+    figure = draw_recall_by_loss(lines, f"Recall by loss: {table.title}")
+    return save_picture(figure, out, f"recall_by_loss-{table.arena}-{table.length}", f"R@{cuts[0]} by loss: {words}")

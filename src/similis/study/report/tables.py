@@ -33,9 +33,7 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     """
     table = judged.whole
     samplers = {name: runs[0]["spec"]["training"]["sampler"] for name, runs in judged.whole.records.items()}
-    first = next(iter(judged.whole.records.values()))[0]
-    cuts = sorted(int(key[7:]) for key in first["test"] if key.startswith("recall@") and key[7:].isdigit())
-    shown = {**{f"recall@{k}": f"R@{k} %" for k in cuts if k > 1}, "map@r": "MAP@R %"}
+    shown = {**{f"recall@{k}": f"R@{k} %" for k in recall_cuts(table) if k > 1}, "map@r": "MAP@R %"}
     near, far = own_intervals(table.scores)
     rows = []
     for c in table.order():
@@ -63,6 +61,12 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *metrics]
     kept = [n for n in range(len(columns)) if not (n == 1 and len(set(samplers.values())) < 2) and (n != 2 or heading)]
     return Table([columns[n] for n in kept], [[row[n] for n in kept] for row in rows])
+
+
+def recall_cuts(table: FairTable) -> list[int]:
+    """The numbers of neighbours k at which R@k was measured."""
+    first = next(iter(table.records.values()))[0]
+    return sorted(int(key[7:]) for key in first["test"] if key.startswith("recall@") and key[7:].isdigit())
 
 
 def format_half_width(share: float) -> str:
@@ -96,19 +100,37 @@ def curve_table(table: FairTable) -> Table:
     for c in table.order():
         runs = [run for run in table.records[table.names[c]] if run["history"]]
         if runs:
-            epoch, reached, lost, samples = np.mean([learning_figures(run) for run in runs], axis=0)
-            rows.append([table.names[c], f"{epoch:.1f}", f"{reached:,.0f}", f"{lost:.2f}", f"{samples:,.0f}"])
-    columns = ["contestant", "chosen epoch", "samples to 95 % of the best validation R@1",
+            epoch, reached, best, lost, samples = np.mean([learning_figures(run) for run in runs], axis=0)
+            cells = f"{epoch:.1f}", f"{reached:,.0f}", f"{best:.2f}", f"{lost:.2f}", f"{samples:,.0f}"
+            rows.append([table.names[c], *cells])
+    columns = ["contestant", "chosen epoch", "samples to 95 % of the best validation R@1", "best validation R@1 %",
                "best minus last epoch, points", "samples of a run, refit included"]  # fmt: skip
     return Table(columns, rows)
 
 
-def learning_figures(run: Mapping[str, Any]) -> tuple[float, float, float, float]:
-    """Chosen epoch, samples to 95 % of the best, best minus last in points, samples in all."""
+def learning_figures(run: Mapping[str, Any]) -> tuple[float, float, float, float, float]:
+    """Chosen epoch, samples to 95 % of the best, the best in per cent, best minus last in points, samples in all."""
     history = run["history"]
     reached = next(epoch for epoch, value in enumerate(history, 1) if value >= 0.95 * max(history))
     each = epoch_samples(run["facts"]["images"]["train"], run["spec"]["training"]["batch_size"])
-    return run["epochs"], reached * each, 100 * (max(history) - history[-1]), run["samples"]
+    best = 100 * max(history)
+    return run["epochs"], reached * each, best, best - 100 * history[-1], run["samples"]
+
+
+def fold_table(table: FairTable) -> Table | None:
+    """The folds of a cross-validation: best validation and test R@1 of each, their mean and standard deviation."""
+    if table.terms.get("data.protocol") != "cross-validation":
+        return None
+    rows = []
+    for c in table.order():
+        runs = table.records[table.names[c]]
+        pairs = [(max(run["history"]), run["test"]["recall@1"]) for run in runs]
+        rows += [[table.names[c], str(run["fold"] + 1), *map(format_percent, pair)]
+                 for run, pair in zip(runs, pairs, strict=True)]  # fmt: skip
+        means, spreads = np.mean(pairs, axis=0), np.std(pairs, axis=0, ddof=1)
+        cells = (f"{format_percent(m)} ± {format_percent(s)}" for m, s in zip(means, spreads, strict=True))
+        rows.append([table.names[c], "all", *cells])
+    return Table(["contestant", "fold", "best validation R@1 %", "test R@1 %"], rows)
 
 
 def time_table(table: FairTable) -> Table:
