@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.losses [--only ROW] [--rounds 7] [--threads 1] [--json FILE [--resume]]``; ROW is one of
 triplets, peers, proxy_peers, limit, classes, between, sampled, memory, cache. Rows are written to the file as they end;
-``--resume`` leaves out those that it holds. At the end the file is measured against what was set out to be shown.
+``--resume`` leaves out those that it holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from benchmarks import loss_cases as cases
-from benchmarks.loss_targets import print_verdicts
 from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, ratio_interval, write_json
 
 HERE = "benchmarks.loss_cases"
@@ -273,7 +272,6 @@ def main() -> None:
         figures[name] = ROWS[name][0](given.rounds)
         print(f"{name}: {(time.perf_counter() - begin) / 60:.1f} minutes\n", flush=True)
         write_json(path, "python -m benchmarks.losses", figures)
-    print_verdicts(figures)
 
 
 if __name__ == "__main__":

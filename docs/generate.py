@@ -1,4 +1,4 @@
-"""Writes the two generated pages that the repository keeps: ``python docs/generate.py``.
+"""Writes the three generated pages that the repository keeps: ``python docs/generate.py``.
 
 Conformance comes from the tests' oracles and from the peer library run side by side, errata with numbers computed on
 the spot. All other generated pages are written by ``mkdocs build`` itself (``docs/hooks.py``).
@@ -16,9 +16,11 @@ sys.path[:0] = [str(ROOT)]
 def main() -> None:
     from docs.generator.conformance import conformance_page
     from docs.generator.errata import errata_page
+    from docs.generator.gallery import gallery_page
 
     docs = ROOT / "docs"
-    for name, page in {"errata.md": errata_page, "conformance.md": conformance_page}.items():
+    pages = {"errata.md": errata_page, "gallery.md": gallery_page, "conformance.md": conformance_page}
+    for name, page in pages.items():
         (docs / name).write_text(page(), encoding="utf-8")
         print(name)
 

@@ -26,6 +26,7 @@ MOVED = (  # a file of the repository -> the page that is generated from it
     (re.compile(r"README\.md"), "index.md"),
 )
 LINK = re.compile(r"(\]\()(?![a-z][a-z+.-]*:|#)([^)\s#]+)((?:#[^)\s]*)?\))")
+PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img src="([^"]+)" alt="([^"]*)"></picture>')
 PHOTO = re.compile(r"!\[([^\]]*)\]\(([^)\s#]+)\.jpg\)")
 SCRIPT = re.compile(r"^\[(examples/\w+\.py)\]\([^)]+\)$", re.M)
 TEX = {  # what latex2mathml does not know -> what it knows
@@ -79,6 +80,7 @@ def on_page_markdown(markdown, page, **_):
     def moved(found: re.Match[str]) -> str:
         return found[1] + site_link((folder / found[2]).resolve(), Path(own).parent, found[2]) + found[3]
 
+    markdown = PICTURE.sub(r"![\3](\2#only-light)\n![\3](\1#only-dark)", markdown)
     return PHOTO.sub(lambda found: with_dark_variant(found, folder), LINK.sub(moved, markdown))
 
 

@@ -186,6 +186,7 @@ MODELS = [
 STUDIES = [
     M("losses draw tripet", "'tripet'", "known: arcface", "did you mean 'triplet'?"),
     M("losses draw triplet --form euclod", "'euclod'", "known: cosine", "did you mean 'euclid'?"),
+    M("losses draw normface --set scal=64", "scal", "scale", "did you mean"),
     M("losses draw triplet -o forces.xyz", "'.xyz'", ".png, .svg or .pdf", "for example forces.png"),
     M("losses draw triplet -o photo.png/forces.png", "'photo.png'", "File exists", "check the path", 1),
     M("metric none.csv --label kind", "'none.csv'", "table", "check the path", 1),

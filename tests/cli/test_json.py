@@ -20,7 +20,7 @@ SMALL = "--backbone small_conv --size 16 --dim 8 --epochs 1"
 COMMANDS = {
     "losses": ("losses", "losses"),
     "losses show": ("losses show triplet", "name summary formula paper defaults"),
-    "losses draw": ("losses draw triplet -o new/forces.png", "file"),
+    "losses draw": ("losses draw normface --set scale=64 -o new/forces.png", "file"),
     "metric": ("metric t.csv --label kind", "rows columns classes before after shares left_out report"),
     "data show": ("data show photos", "name images parts columns fingerprint"),
     "data check": ("data check photos", "name images parts errors warnings findings"),

@@ -11,6 +11,7 @@ import similis
 from docs.generator.command_line import command_line_page
 from docs.generator.conformance import COLUMNS, EXACT, measured, rows_of
 from docs.generator.errata import errata_page
+from docs.generator.gallery import gallery_page
 from docs.generator.losses import cell, loss_page, table_page
 from docs.generator.mathematics import markdown
 from docs.generator.specification import specification_page
@@ -65,6 +66,7 @@ def test_same_number_can_tell():
 
 
 def test_errata_are_what_a_fresh_run_gives():
+    assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == gallery_page()
     kept, fresh = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8"), errata_page()
     number = r"-?\d+\.\d{8}"
     assert re.sub(number, "#", kept) == re.sub(number, "#", fresh)

@@ -167,10 +167,15 @@ def draw(
     name: Name,
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture file: png, svg or pdf.")] = Path("forces.png"),
     form: Annotated[str | None, typer.Option(help="A published form of the loss; the first one if left out.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Option of the loss; may be given often.", metavar="OPTION=VALUE")
+    ] = None,
 ) -> Result:
     """Draw the forces of a loss on a small batch."""
+    from similis.cli.asked_spec import parse_settings
     from similis.figures.force_plot import save_forces
 
-    file = save_forces(name, output, form=form)
+    chosen = parse_settings(settings or [], "--set takes option=value, as in scale=64")
+    file = save_forces(name, output, form=form, settings=chosen)
     typer.echo(str(file))
     return {"file": file}

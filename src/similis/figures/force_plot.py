@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from similis.figures.canvas import COLOURS, new_figure, save_figure, shrink_to_fit
 from similis.figures.forces import Forces, PointForces, forces
@@ -20,44 +21,53 @@ SHORTEST, LONGEST = 0.12, 0.38  # the shortest arrow still shows its head beside
 STILL = 0.01  # of the strongest force
 
 
-def draw_forces(name: str, *, form: str | None = None) -> Figure:
+def draw_forces(name: str, *, form: str | None = None, settings: Mapping[str, Any] | None = None) -> Figure:
     """The force picture of a loss: samples on the circle, proxies on a ring around it, arrows for minus the gradient.
 
     Args:
         name: a registered loss; ``similis losses`` lists them.
         form: one of its forms; None for the first.
+        settings: options of the loss that differ from those of the form.
 
     Example:
         >>> len(draw_forces("triplet").axes)
         1
     """
-    acting, entry = forces(name, form=form), losses.get(name)
+    acting, entry = forces(name, form=form, settings=settings), losses.get(name)
     figure = new_figure(6.0, 6.8)
     lines = to_mathtext(formula_of_form(entry.function, acting.form))
     bottom = 0.035 + (0.1 if len(lines) < 2 else 0.15)
     axes = figure.add_axes((0.02, bottom, 0.96, 0.9 - bottom))
-    draw_circle(axes, 1.0)
-    draw_points(axes, acting.samples, radius=1.0, marker="o", size=70.0)
-    if acting.proxies is not None:
-        draw_circle(axes, RING, style=":")
-        many = len(acting.proxies.points) > len(set(acting.proxies.classes.tolist()))
-        draw_points(axes, acting.proxies, radius=RING, marker="D" if many else "*", size=45.0 if many else 190.0)
+    draw_batch(axes, acting)
     draw_legend(axes, acting)
     draw_notes(axes, acting)
     draw_titles(figure, acting, entry.summary)
     draw_formula(figure, lines, bottom)
-    limit = (1.0 if acting.proxies is None else RING) + LONGEST
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
-    axes.set_axis_off()
     return figure
 
 
-def save_forces(name: str, path: str | Path, *, form: str | None = None) -> Path:
+def draw_batch(axes: Axes, acting: Forces, size: float = 70.0) -> None:
+    """Samples on the circle and proxies on the ring around it, with their arrows; ``size`` is that of a marker."""
+    draw_circle(axes, 1.0)
+    draw_points(axes, acting.samples, radius=1.0, marker="o", size=size)
+    if acting.proxies is not None:
+        draw_circle(axes, RING, style=":")
+        many = len(acting.proxies.points) > len(set(acting.proxies.classes.tolist()))
+        shape, area = ("D", 0.64) if many else ("*", 2.7)
+        draw_points(axes, acting.proxies, radius=RING, marker=shape, size=area * size)
+    limit = (1.0 if acting.proxies is None else RING) + LONGEST
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+    axes.set_axis_off()
+
+
+def save_forces(
+    name: str, path: str | Path, *, form: str | None = None, settings: Mapping[str, Any] | None = None
+) -> Path:
     """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
     target = Path(path)
     if target.suffix not in (".png", ".svg", ".pdf"):
         raise UserError(f"a picture ends in .png, .svg or .pdf, not {target.suffix!r}; for example forces.png")
-    return save_figure(draw_forces(name, form=form), target)
+    return save_figure(draw_forces(name, form=form, settings=settings), target)
 
 
 def draw_circle(axes: Axes, radius: float, style: str = "-") -> None:
@@ -75,7 +85,7 @@ def draw_points(axes: Axes, moved: PointForces, *, radius: float, marker: str, s
         x, y = (radius * coordinate for coordinate in place)
         axes.scatter([x], [y], s=size, marker=marker, color=COLOURS[label], edgecolor="black", linewidth=0.6, zorder=3)
         if strength < STILL:
-            axes.scatter([x], [y], s=12.0, marker="o", color="white", zorder=4)
+            axes.scatter([x], [y], s=0.17 * size, marker="o", color="white", zorder=4)
             continue
         length = SHORTEST + (LONGEST - SHORTEST) * strength**0.5
         dx, dy = (force / force.norm() * length).tolist()
@@ -84,8 +94,8 @@ def draw_points(axes: Axes, moved: PointForces, *, radius: float, marker: str, s
             xy=(x + dx, y + dy),
             xytext=(x, y),
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-|>", "color": COLOURS[label], "linewidth": 1.8, "mutation_scale": 13.0,
-                        "shrinkA": 0.0, "shrinkB": 0.0},
+            arrowprops={"arrowstyle": "-|>", "color": COLOURS[label], "linewidth": min(1.8, 0.22 * size**0.5),
+                        "mutation_scale": min(13.0, 1.6 * size**0.5), "shrinkA": 0.0, "shrinkB": 0.0},
             zorder=2,
         )  # fmt: skip
 

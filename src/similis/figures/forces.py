@@ -9,6 +9,7 @@ still instead of drawn.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class PointForces:
 class Forces:
     """The forces of a loss: on samples, on proxies (None without any), on learned numbers.
 
-    ``changed`` are options that were lowered for the picture: ten proxies of a class are drawn as three.
+    ``changed`` are options that were set, or lowered for the picture: ten proxies of a class are drawn as three.
     """
 
     name: str
@@ -58,22 +59,23 @@ class Forces:
     samples: PointForces
     proxies: PointForces | None
     numbers: dict[str, float]
-    changed: dict[str, int]
+    changed: dict[str, Any]
 
 
-def forces(name: str, *, form: str | None = None) -> Forces:
+def forces(name: str, *, form: str | None = None, settings: Mapping[str, Any] | None = None) -> Forces:
     """Minus the gradient of a loss at the batch of the pictures, in float64.
 
     Args:
         name: a registered loss; ``similis losses`` lists them.
         form: one of its forms; None for the first.
+        settings: options of the loss that differ from those of the form.
 
     Example:
         >>> pushed = forces("triplet", form="cosine")
         >>> bool((pushed.samples.points * pushed.samples.forces).sum(1).abs().max() < 1e-12)
         True
     """
-    chosen, made, changed = build_drawn_loss(name, form)
+    chosen, made, changed = build_drawn_loss(name, form, settings)
     x = unit_vectors(DEGREES).requires_grad_()
     labels = torch.tensor(LABELS)
     value = made(x, labels)
@@ -91,7 +93,9 @@ def forces(name: str, *, form: str | None = None) -> Forces:
     return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, -by_x), moved, numbers, changed)
 
 
-def build_drawn_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, int]]:
+def build_drawn_loss(
+    name: str, form: str | None, settings: Mapping[str, Any] | None = None
+) -> tuple[str, Loss, dict[str, Any]]:
     """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
     from similis.objective.loss import loss
 
@@ -99,7 +103,7 @@ def build_drawn_loss(name: str, form: str | None) -> tuple[str, Loss, dict[str, 
     chosen = next(iter(entry.forms)) if form is None else form
     if chosen not in entry.forms:
         raise UserError(unknown(f"form of {name}", chosen, entry.forms))
-    changed = lower_counts(entry, chosen)
+    changed: dict[str, Any] = lower_counts(entry, chosen) | dict(settings or {})
     options: dict[str, Any] = {**entry.forms[chosen], **changed}
     made = loss(name, num_classes=len(PROXY_DEGREES), dim=2, **options).double()
     with torch.no_grad():
