@@ -72,11 +72,12 @@ def test_wedges_and_margins_are_those_of_the_losses():
 
 @pytest.mark.parametrize("name", ["triplet", "proxy_anchor"])
 def test_steps_are_gradient_steps_on_the_sphere(name):
-    paths, labels, values = descend(name)
+    paths, labels, values, proxies = descend(name)
     assert paths.shape == (STEPS + 1, len(labels), 3)
     assert torch.allclose(paths.norm(dim=-1), torch.ones(paths.shape[:2], dtype=torch.float64))
     assert (paths[1] - paths[0]).norm(dim=-1).max() <= FIRST + 1e-9
     assert values[-1] < 0.1 * values[0]
+    assert len(proxies) == (3 if name == "proxy_anchor" else 0)
     if name == "triplet":
         x = paths[0].clone().requires_grad_()
         from similis.objective.losses.triplet import triplet

@@ -168,7 +168,7 @@ def draw(
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture file: png, svg or pdf.")] = Path("forces.png"),
     form: Annotated[str | None, typer.Option(help="A published form of the loss; the first one if left out.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Option of the loss; may be given often.", metavar="OPTION=VALUE")
+        list[str] | None, typer.Option("--set", help="Option of the loss.", metavar="NAME=VALUE")
     ] = None,
 ) -> Result:
     """Draw the forces of a loss on a small batch."""

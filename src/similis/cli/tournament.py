@@ -21,9 +21,7 @@ def plan(
     *,
     file: Annotated[Path, typer.Argument(help="A plan in YAML.")],
     workers: Annotated[int, typer.Option(help="Processes in parallel.", min=1)] = 1,
-    rate: Annotated[
-        float | None, typer.Option(help="Images a second that a card trains on: count its hours.", min=0.1)
-    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Count card hours at so many images a second.", min=0.1)] = None,
     root: Root = None,
 ) -> Result:
     """Check a plan and show what it will cost; nothing is run."""

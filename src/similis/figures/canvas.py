@@ -49,6 +49,11 @@ def colour_scheme(*, dark: bool) -> Iterator[None]:
         yield
 
 
+def ink() -> str:
+    """The colour of words in the scheme that figures are drawn in."""
+    return str(import_extra("matplotlib").rcParams["text.color"])
+
+
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure, in the format of the file's ending, and make the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from similis.figures.canvas import COLOURS, new_figure, save_figure, shrink_to_fit
-from similis.figures.forces import Forces, PointForces, forces
+from similis.figures.canvas import COLOURS, ink, new_figure, save_figure, shrink_to_fit
+from similis.figures.forces import Forces, PointForces, Settings, forces
 from similis.figures.formula import formula_of_form, to_mathtext
 from similis.registry import losses
 from similis.values import UserError
@@ -21,7 +20,7 @@ SHORTEST, LONGEST = 0.12, 0.38  # the shortest arrow still shows its head beside
 STILL = 0.01  # of the strongest force
 
 
-def draw_forces(name: str, *, form: str | None = None, settings: Mapping[str, Any] | None = None) -> Figure:
+def draw_forces(name: str, *, form: str | None = None, settings: Settings = None) -> Figure:
     """The force picture of a loss: samples on the circle, proxies on a ring around it, arrows for minus the gradient.
 
     Args:
@@ -60,9 +59,7 @@ def draw_batch(axes: Axes, acting: Forces, size: float = 70.0) -> None:
     axes.set_axis_off()
 
 
-def save_forces(
-    name: str, path: str | Path, *, form: str | None = None, settings: Mapping[str, Any] | None = None
-) -> Path:
+def save_forces(name: str, path: str | Path, *, form: str | None = None, settings: Settings = None) -> Path:
     """Write the force picture of a loss; the ending of ``path`` chooses png, svg or pdf."""
     target = Path(path)
     if target.suffix not in (".png", ".svg", ".pdf"):
@@ -74,7 +71,9 @@ def draw_circle(axes: Axes, radius: float, style: str = "-") -> None:
     """A thin grey circle around the origin."""
     from matplotlib.patches import Circle
 
-    axes.add_patch(Circle((0.0, 0.0), radius, fill=False, edgecolor="0.8", linestyle=style, linewidth=1.0, zorder=0))
+    axes.add_patch(
+        Circle((0.0, 0.0), radius, fill=False, edgecolor=ink(), alpha=0.3, linestyle=style, linewidth=1.0, zorder=0)
+    )
 
 
 def draw_points(axes: Axes, moved: PointForces, *, radius: float, marker: str, size: float) -> None:
@@ -83,9 +82,18 @@ def draw_points(axes: Axes, moved: PointForces, *, radius: float, marker: str, s
         moved.points.tolist(), moved.classes.tolist(), moved.forces, moved.strength.tolist(), strict=True
     ):
         x, y = (radius * coordinate for coordinate in place)
-        axes.scatter([x], [y], s=size, marker=marker, color=COLOURS[label], edgecolor="black", linewidth=0.6, zorder=3)
+        axes.scatter(
+            [x],
+            [y],
+            s=size,
+            marker=marker,
+            color=COLOURS[label],
+            edgecolor=ink(),
+            linewidth=min(0.6, size / 60),
+            zorder=3,
+        )
         if strength < STILL:
-            axes.scatter([x], [y], s=0.17 * size, marker="o", color="white", zorder=4)
+            axes.scatter([x], [y], s=0.17 * size, marker="o", color="white", edgecolor=COLOURS[label], zorder=4)
             continue
         length = SHORTEST + (LONGEST - SHORTEST) * strength**0.5
         dx, dy = (force / force.norm() * length).tolist()

@@ -29,6 +29,7 @@ LABELS = (0, 0, 0, 1, 1, 1, 2, 2, 2)
 PROXY_DEGREES = (20.0, 112.0, 318.0)
 SPREAD = 28.0  # degrees between neighbouring proxies of one class, where a loss learns several
 MOST = 3  # proxies of one class
+Settings = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Forces:
     changed: dict[str, Any]
 
 
-def forces(name: str, *, form: str | None = None, settings: Mapping[str, Any] | None = None) -> Forces:
+def forces(name: str, *, form: str | None = None, settings: Settings = None) -> Forces:
     """Minus the gradient of a loss at the batch of the pictures, in float64.
 
     Args:
@@ -93,9 +94,7 @@ def forces(name: str, *, form: str | None = None, settings: Mapping[str, Any] | 
     return Forces(name, chosen, value.item(), PointForces(x.detach(), labels, -by_x), moved, numbers, changed)
 
 
-def build_drawn_loss(
-    name: str, form: str | None, settings: Mapping[str, Any] | None = None
-) -> tuple[str, Loss, dict[str, Any]]:
+def build_drawn_loss(name: str, form: str | None, settings: Settings = None) -> tuple[str, Loss, dict[str, Any]]:
     """The form's name, the loss with its proxies at fixed places of the circle, and the options lowered for it."""
     from similis.objective.loss import loss
 

@@ -113,6 +113,7 @@ def save_similarity(similarity: ClassSimilarity, path: str | Path) -> str:
 
     path, digest = Path(path), similarity.hash()
     metadata = {"names": json.dumps(similarity.names), "source": similarity.source, "sha256": digest}
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     save_file({"matrix": similarity.matrix.contiguous()}, draft, metadata=metadata)
     draft.replace(path)

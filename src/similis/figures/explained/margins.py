@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, new_figure
+from similis.figures.canvas import COLOURS, ink, new_figure
 from similis.figures.force_plot import draw_circle
 from similis.figures.forces import unit_vectors
 from similis.values import Triplets
@@ -20,7 +20,7 @@ PROXIES = (0.0, 80.0)  # degrees of the two classes
 WEDGES: dict[str, dict[str, Any]] = {"normface": {"scale": 16.0}, "cosface": {"scale": 16.0, "margin_cos": 0.35},
           "arcface": {"scale": 16.0, "margin_deg": 28.6}}  # fmt: skip
 MARGIN = 0.3
-GEOMETRIES = {"cosine": "of cosines (triplet)", "euclid": "of distances (triplet)",
+GEOMETRIES = {"cosine": "of cosines (triplet, as CosFace)", "euclid": "of distances (triplet)",
               "euclid2": "of squared distances (triplet)", "angle": "of angles, in radians (arcface)"}  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def satisfied_angles(name: str, label: int) -> Tensor:
     made = loss(name, num_classes=2, dim=2, **WEDGES[name]).double()
     with torch.no_grad():
         made.learned["proxies"].copy_(unit_vectors(PROXIES))
-        degrees = torch.arange(-60.0, 140.0, 0.25, dtype=torch.float64)
+        degrees = torch.arange(-139.0, 219.0, 0.25, dtype=torch.float64)
         values = [made(unit_vectors([float(each)]), torch.tensor([label])).item() for each in degrees]
     return degrees[torch.tensor(values) < math.log(2)]
 
@@ -40,7 +40,7 @@ def draw_wedges() -> Figure:
     """Where samples of two classes are satisfied with NormFace, CosFace and ArcFace."""
     from matplotlib.patches import Wedge
 
-    figure = new_figure(9.0, 3.4)
+    figure = new_figure(7.2, 2.9)
     for number, name in enumerate(WEDGES):
         axes = figure.add_subplot(1, 3, number + 1)
         draw_circle(axes, 1.0)
@@ -48,12 +48,13 @@ def draw_wedges() -> Figure:
             inside = satisfied_angles(name, label)
             axes.add_patch(Wedge((0, 0), 1.0, float(inside.min()), float(inside.max()), color=colour, alpha=0.3))
             x, y = unit_vectors([PROXIES[label]])[0].tolist()
-            axes.scatter([x], [y], marker="*", s=160, color=colour, edgecolor="black", zorder=3)
+            axes.scatter([x], [y], marker="*", s=160, color=colour, edgecolor=ink(), zorder=3)
         between = float(satisfied_angles(name, 1).min() - satisfied_angles(name, 0).max())
         margin = "".join(f"{key} {value:g}" for key, value in WEDGES[name].items() if key != "scale")
-        axes.set_title(f"{name}, {margin or 'no margin'}\n{between:.0f} degrees apart", fontsize=9)
+        axes.set_title(f"{name}\n{margin or 'no margin'}\n{between:.0f} degrees apart", fontsize=9)
         axes.set(xlim=(-1.05, 1.2), ylim=(-1.05, 1.2), aspect="equal")
         axes.set_axis_off()
+    figure.tight_layout()
     return figure
 
 

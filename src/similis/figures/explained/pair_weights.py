@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from similis.figures.canvas import COLOURS, new_figure, new_grid
-from similis.figures.forces import lower_counts
+from similis.figures.forces import Settings, lower_counts
 from similis.registry import LossEntry, losses
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ POSITIVE, NEGATIVE = 0.6, 0.3  # where one pair stays while the other moves
 PULL, PUSH = COLOURS[0], COLOURS[1]
 
 
-def pair_weights(name: str, *, settings: Mapping[str, Any] | None = None) -> dict[str, Tensor]:
+def pair_weights(name: str, *, settings: Settings = None) -> dict[str, Tensor]:
     """Minus dL/dS of a positive and dL/dS of a negative pair, for every similarity S of ``SIMILARITIES``.
 
     An anchor has a positive and a negative; one of the two pairs moves, the other stays at 0.6 or 0.3. With proxies,
@@ -42,7 +41,7 @@ def pair_weights(name: str, *, settings: Mapping[str, Any] | None = None) -> dic
     return {"pull": torch.tensor(pull), "push": torch.tensor(push)}
 
 
-def weight_of(entry: LossEntry, settings: Mapping[str, Any] | None, near: float, far: float, moving: int) -> float:
+def weight_of(entry: LossEntry, settings: Settings, near: float, far: float, moving: int) -> float:
     """Minus dL/dS of the positive (0) or negative (1) pair, of which the similarities are ``near`` and ``far``."""
     from similis.objective.loss import loss
 
@@ -72,30 +71,31 @@ def weight_of(entry: LossEntry, settings: Mapping[str, Any] | None, near: float,
 def draw_pair_weights() -> Figure:
     """Pull and push by similarity for every loss, each scaled by its own largest weight."""
     entries = list(losses)
-    figure, panels = new_grid(len(entries), 5, 2.0, 1.55)
+    figure, panels = new_grid(len(entries), 3, 2.1, 1.45)
     for axes, entry in zip(panels, entries, strict=True):
         found = pair_weights(entry.name)
         most = max(float(each.abs().max()) for each in found.values()) or 1.0
         for (word, values), colour, dash in zip(found.items(), (PULL, PUSH), ("-", "--"), strict=True):
             axes.plot(SIMILARITIES, values / most, color=colour, linestyle=dash, label=f"{word} of a pair")
-        axes.set_title(entry.name, fontsize=9)
+        axes.set_title(entry.name, fontsize=10)
         axes.set(xticks=[-0.5, 0, 0.5], yticks=[0, 1])
-        axes.tick_params(labelsize=7)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower right", ncols=2, frameon=False, fontsize=9)
-    figure.supxlabel("similarity of the pair", fontsize=9)
+        axes.tick_params(labelsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower right", frameon=False, fontsize=10)
+    figure.supxlabel("similarity of the pair", fontsize=10)
+    figure.supylabel("weight of the pair, relative to the largest", fontsize=10)
     return figure
 
 
 def draw_scales() -> Figure:
     """Pull and push of NormFace at four scales, the inverse of its temperature."""
-    figure = new_figure(7.0, 3.2)
+    figure = new_figure(6.6, 3.2)
     for number, word in enumerate(("pull", "push")):
         axes = figure.add_subplot(1, 2, number + 1)
         for colour, dash, scale in zip(COLOURS, ("-", "--", "-.", ":"), (1.0, 4.0, 16.0, 64.0), strict=False):
-            values = pair_weights("normface", settings={"scale": scale})[word] / scale
+            values = pair_weights("normface", settings={"scale": scale})[word] / (scale / 2)  # the mean of two samples
             axes.plot(SIMILARITIES, values, color=colour, linestyle=dash, label=f"scale {scale:g}")
         words = f"its own proxy (other: {NEGATIVE:g})" if word == "pull" else f"the other proxy (own: {POSITIVE:g})"
-        axes.set(xlabel=f"similarity to {words}", ylabel=f"{word} / scale")
+        axes.set(xlabel=f"similarity to {words}", ylabel=f"{word}, a share of the full one")
         axes.grid(alpha=0.25)
         if not number:
             axes.legend(frameon=False, fontsize=8)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, new_grid
+from similis.figures.canvas import COLOURS, ink, new_grid
 from similis.figures.force_plot import draw_batch, draw_circle
 from similis.figures.forces import forces
 from similis.registry import losses
@@ -24,15 +24,15 @@ SHOWN = ("triplet", "multi_similarity", "proxy_anchor", "arcface")
 def draw_all_forces() -> Figure:
     """The forces of every loss on one batch, small."""
     entries = list(losses)
-    figure, panels = new_grid(len(entries), 6, 1.7, 1.85)
+    figure, panels = new_grid(len(entries), 4, 1.6, 1.75)
     for axes, entry in zip(panels, entries, strict=True):
-        draw_batch(axes, forces(entry.name), size=16.0)
-        axes.set_title(entry.name, fontsize=9)
+        draw_batch(axes, forces(entry.name), size=18.0)
+        axes.set_title(entry.name, fontsize=10)
     return figure
 
 
-def descend(name: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Sixty steps of gradient descent of samples and proxies on the sphere: paths (61, 18, 3), labels, loss (61,)."""
+def descend(name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sixty steps of gradient descent on the sphere: paths (61, 18, 3), labels, loss (61,), the last proxies (C, 3)."""
     from similis.objective.loss import loss
 
     generator = torch.Generator().manual_seed(3)
@@ -54,14 +54,15 @@ def descend(name: str) -> tuple[Tensor, Tensor, Tensor]:
             for table, gradient in zip(moving[1:], gradients[1:], strict=True):
                 table.copy_(unit(table - rate * gradient))
         paths.append(x)
-    return torch.stack([each.detach() for each in paths[:-1]]), labels, torch.tensor(values)
+    proxies = torch.cat([x[:0].detach(), *(table.detach() for table in made.learned.values())])
+    return torch.stack([each.detach() for each in paths[:-1]]), labels, torch.tensor(values), proxies
 
 
 def draw_steps() -> Figure:
-    """Paths of 18 samples on the sphere, seen from one side; the far side is pale."""
-    figure, panels = new_grid(len(SHOWN), len(SHOWN), 2.6, 3.0)
+    """Paths of 18 samples on the sphere, seen from one side; the far side is faint."""
+    figure, panels = new_grid(len(SHOWN), 2, 2.9, 3.2)
     for axes, name in zip(panels, SHOWN, strict=True):
-        paths, labels, values = descend(name)
+        paths, labels, values, proxies = descend(name)
         draw_circle(axes, 1.0)
         for sample, label in zip(paths.transpose(0, 1), labels.tolist(), strict=True):
             axes.plot(sample[:, 0], sample[:, 1], color=COLOURS[label], linewidth=0.9, alpha=0.6, zorder=2)
@@ -69,7 +70,10 @@ def draw_steps() -> Figure:
                 face = COLOURS[label] if filled else "none"
                 axes.scatter([place[0]], [place[1]], s=26, facecolor=face, edgecolor=COLOURS[label],
                              alpha=1.0 if place[2] > 0 else 0.35, zorder=3)  # fmt: skip
-        axes.set_title(f"{name}\nloss {values[0]:.2f} to {values[-1]:.2f}", fontsize=9)
+        for place, colour in zip(proxies, COLOURS, strict=False):
+            axes.scatter([place[0]], [place[1]], s=150, marker="*", color=colour, edgecolor=ink(), zorder=4,
+                         alpha=1.0 if place[2] > 0 else 0.35)  # fmt: skip
+        axes.set_title(f"{name}\nloss {values[0]:.2f} to {values[-1]:.2f}", fontsize=10)
         axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
         axes.set_axis_off()
     return figure

@@ -129,7 +129,8 @@ def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> di
     for network in networks:
         places = {str(t.terms["model.dim"]): t for t in shown if t.terms["model.backbone"] == network}
         name = "embedding size" + (f" of {network}" if len(networks) > 1 else "")
-        found[name] = recall_picture({each: places[each] for each in sorted(places, key=int)}, name, length, out)
+        ordered = sorted(places, key=lambda size: (len(size), size))
+        found[name] = recall_picture({size: places[size] for size in ordered}, name, length, out)
     sizes = [table.terms["model.dim"] for table in shown]
     size = plan.terms.model.dim if plan.terms.model.dim in sizes else sizes[0]
     places = {str(t.terms["model.backbone"]): t for t in shown if t.terms["model.dim"] == size}
@@ -153,12 +154,11 @@ def recall_picture(places: Mapping[str, FairTable], name: str, title: str, out: 
 
 def cuts_picture(table: FairTable, out: Path) -> Picture:
     """Recall of every contestant at every cut, the highest R@1 first."""
-    names = [table.names[c] for c in table.order()]
-    cuts = recall_cuts(table)
-    lines = {
-        f"R@{k}": {n: 100 * float(np.mean([run["test"][f"recall@{k}"] for run in table.records[n]])) for n in names}
-        for k in cuts
-    }
-    words = ", ".join(f"{name} {value:.1f}" for name, value in lines[f"R@{cuts[0]}"].items())
+    runs, lines = {table.names[c]: table.records[table.names[c]] for c in table.order()}, {}
+    for k in recall_cuts(table):
+        lines[f"R@{k}"] = {
+            n: 100 * float(np.mean([r["test"][f"recall@{k}"] for r in each])) for n, each in runs.items()
+        }
+    words = "; ".join(f"{cut}: " + ", ".join(f"{n} {v:.1f}" for n, v in line.items()) for cut, line in lines.items())
     figure = draw_recall_by_loss(lines, f"Recall by loss: {table.title}")
-    return save_picture(figure, out, f"recall_by_loss-{table.arena}-{table.length}", f"R@{cuts[0]} by loss: {words}")
+    return save_picture(figure, out, f"recall_by_loss-{table.arena}-{table.length}", f"Recall by loss. {words}")
