@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from similis.registry import losses
 from tests.docs.blocks import ROOT
 
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
@@ -78,3 +79,13 @@ def test_dead_links_are_found(tmp_path):
         encoding="utf-8",
     )
     assert dead_links(page, {other, page}) == ["gone.png", "other.md#gone", "#gone"]
+
+
+def test_the_page_of_documents_names_their_losses_miners_data_metrics_and_protocols():
+    page = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
+    own = [e.name for e in losses if e.name in ("nca", "proxy_nca_pp", "proxy_gml") or "thesis" in e.presets]
+    assert len(own) == 16
+    named = [*own, "batch_hard", "semi_hard", "distance_weighted", "random", "disjoint_pairs", "all_triplets"]
+    named += ["cub200_2011", "cars196", "sop", "Recall@k", "NMI", "pair F1"]
+    named += ["`default`", "fixed-validation", "cross-validation"]
+    assert [name for name in named if name not in page] == []
