@@ -8,7 +8,9 @@ from PIL import Image
 
 from similis.data.open_data import open_data
 from similis.model.finished import finished
+from similis.model.index_folder import save_index
 from similis.model.load import load
+from similis.retrieval.index import build_index
 from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended
@@ -78,6 +80,31 @@ def test_the_gallery_is_embedded_once_for_each_set_of_images(done, tmp_path):
     other = write(tmp_path / "other", {"a/1.png": picture(1), "b/2.png": picture(2)})
     assert ended([*asked, "--gallery", str(other)]) == 0
     assert len(list((done.folder / "galleries").iterdir())) == 2
+
+
+def test_an_index_of_the_model_is_searched_as_its_gallery_is(done, tmp_path, capsys):
+    model, query = load(done.folder), tmp_path / "query.png"
+    query.write_bytes(picture(999))
+    model.add(open_data(done.spec.data.source))
+    held = model.gallery.contents()
+    ids, labels = [each.id for each in held.entries], [each.label for each in held.entries]
+    index = build_index(held.vectors, ids, labels, model_hash=model.model_hash)
+    exact = [(hit.id, hit.label, pytest.approx(hit.similarity)) for hit in model.search(query, 30)]
+    assert model.search(query, 30, index=index) == exact
+    (hit,) = model.search([query], 1, label="kind2", index=index)[0]
+    assert hit.label == "kind2"
+    words = ["search", str(done.folder), str(query), "-k", "3", "--gallery", str(save_index(index, tmp_path / "index"))]
+    assert ended(words) == 0
+    out = capsys.readouterr().out
+    assert "among 24 images" in out
+    assert re.findall(r"kind\d/\d.png", out) == [each.id for each in model.search(query, 3)]
+    index.model_hash = "another"
+    save_index(index, tmp_path / "index")
+    assert ended(words) == 2
+    assert "embed and index with one model" in capsys.readouterr().err
+    index.remove(ids)
+    with pytest.raises(UserError, match="empty"):
+        model.search(query, index=index)
 
 
 def test_a_copy_of_the_query_is_no_answer(done, tmp_path, capsys):

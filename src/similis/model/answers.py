@@ -16,6 +16,7 @@ from similis.model.encoding import Encoder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_neighbors
 from similis.retrieval.gallery import Contents, Entry, entries_of
+from similis.retrieval.index import Index
 from similis.values import Neighbors, UserError
 
 
@@ -135,6 +136,6 @@ def answer(winner: str, similarity: float, first: Hit, limit: float | None) -> A
     return Answer(winner, similarity, winner)
 
 
-def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
+def hits(held: Contents | Index, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
     """One row of a search as hits."""
-    return [Hit(*held.entries[row][:2], value) for row, value in zip(rows, similarity, strict=True) if row >= 0]
+    return [Hit(*held.entry(row), value) for row, value in zip(rows, similarity, strict=True) if row >= 0]

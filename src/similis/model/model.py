@@ -22,6 +22,7 @@ from similis.networks.embedder import Embedder
 from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
 from similis.retrieval.gallery import Contents, Gallery, search_gallery
 from similis.retrieval.grouping import RESOLUTION, group_vectors
+from similis.retrieval.index import Index
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
 from similis.run.machine import Machine
@@ -63,13 +64,7 @@ class Model:
     """
 
     def __init__(
-        self,
-        embedder: Embedder,
-        spec: ModelSpec,
-        *,
-        name: str,
-        machine: Machine,
-        folder: Path | None = None,
+        self, embedder: Embedder, spec: ModelSpec, *, name: str, machine: Machine, folder: Path | None = None
     ) -> None:
         self.name = name
         self.embedder = embedder
@@ -170,7 +165,9 @@ class Model:
             raise UserError(f"no image of the gallery has the label {label!r}; it holds {len(self.gallery)} images")
         self.gallery.remove(ids)
 
-    def search(self, query: Any, k: int = 10, *, copies: bool = True, label: str | None = None) -> Any:
+    def search(
+        self, query: Any, k: int = 10, *, copies: bool = True, label: str | None = None, index: Index | None = None
+    ) -> Any:
         """The k images of the gallery most like the query, best first: a list of hits; for several, a list of lists.
 
         Args:
@@ -178,15 +175,19 @@ class Model:
             k: how many; a smaller gallery gives fewer.
             copies: whether images with the very contents of the query are among them.
             label: look among the images with this label only; None for all.
+            index: look there instead, as ``load_index(folder, model_hash=model.model_hash)``; it finds copies too.
         """
-        held, one = self.gallery.contents(), is_one(query)
-        if not len(held.vectors):
+        held, label = self.gallery.contents(), None if label is None else str(label)
+        place = held if index is None else index
+        if not len(place):
             raise UserError("the gallery is empty; add images first: model.add(images)")
         vectors, digests = self._encoder.look_up(as_list(query), self.gallery, BATCH)
-        hidden, label = None if copies else digests, None if label is None else str(label)
-        near = search_gallery(held, vectors, min(k, len(held.entries)), hidden, label)
-        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
-        return found[0] if one else found
+        if index is None:
+            near = search_gallery(held, vectors, min(k, len(held)), None if copies else digests, label)
+        else:
+            near = index.search(vectors, min(k, len(index)), None if label is None else [label])
+        found = [hits(place, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+        return found[0] if is_one(query) else found
 
     def classify(self, items: Any, k: int = VOTERS, *, unknown: bool = True, refuse: float = REFUSED) -> Any:
         """The class of one item or several by the labelled images near it: an ``Answer``, or a list of them.

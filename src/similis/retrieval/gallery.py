@@ -47,6 +47,13 @@ class Contents:
     prepared: PreparedRows = field(default_factory=PreparedRows, repr=False)
     computed: dict[Hashable, float] = field(default_factory=dict, repr=False)
 
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def entry(self, row: int) -> tuple[str, str | None]:
+        """Id and label of a row."""
+        return self.entries[row].id, self.entries[row].label
+
     def once(self, key: Hashable, compute: Callable[[], float]) -> float:
         """A number about these contents, computed at the first call with this key."""
         if key not in self.computed:

@@ -66,6 +66,10 @@ class Index:
         names = list(self.numbers)
         return [names[number] for number in self._labels]
 
+    def entry(self, row: int) -> tuple[str, str | None]:
+        """Id and label of a row."""
+        return self.ids[row], list(self.numbers)[self._labels[row]]
+
     @property
     def removed(self) -> list[int]:
         """Rows that are no longer found."""

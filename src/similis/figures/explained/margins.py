@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, ink, new_figure
+from similis.figures.canvas import COLOURS, ink, new_figure, new_grid
 from similis.figures.force_plot import draw_circle
 from similis.figures.forces import unit_vectors
 from similis.values import Triplets
@@ -40,9 +40,8 @@ def draw_wedges() -> Figure:
     """Where samples of two classes are satisfied with NormFace, CosFace and ArcFace."""
     from matplotlib.patches import Wedge
 
-    figure = new_figure(7.2, 2.9)
-    for number, name in enumerate(WEDGES):
-        axes = figure.add_subplot(1, 3, number + 1)
+    figure, panels = new_grid(len(WEDGES), len(WEDGES), 2.4, 3.1)
+    for axes, name in zip(panels, WEDGES, strict=True):
         draw_circle(axes, 1.0)
         for label, colour in zip((0, 1), COLOURS, strict=False):
             inside = satisfied_angles(name, label)
@@ -54,7 +53,6 @@ def draw_wedges() -> Figure:
         axes.set_title(f"{name}\n{margin or 'no margin'}\n{between:.0f} degrees apart", fontsize=9)
         axes.set(xlim=(-1.05, 1.2), ylim=(-1.05, 1.2), aspect="equal")
         axes.set_axis_off()
-    figure.tight_layout()
     return figure
 
 
