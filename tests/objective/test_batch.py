@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from similis.objective.batch import check_embeddings, encode_batch, resolve_classes
-from similis.objective.mining import check_call
-from similis.registry import losses
 from similis.values import UserError
 
 
@@ -34,10 +32,3 @@ def test_classes_are_integers_or_names():
         names, ids = resolve_classes(given, 2)
         assert names is None
         assert ids.tolist() == [4, 9]
-
-
-def test_what_has_no_meaning_is_refused():
-    with pytest.raises(UserError, match="no meaning for a relation matrix"):
-        check_call(losses.get("normface"), torch.ones(2, 2), None, None)
-    with pytest.raises(UserError, match="takes no mined tuples"):
-        check_call(losses.get("proxy_anchor"), torch.ones(2), None, object())

@@ -1,4 +1,4 @@
-"""The context of losses: what holds where, shares of ranks, scaled gradients. Real ranks: tests/multiprocess."""
+"""The context of losses: what holds where, shares of ranks. Real ranks: tests/multiprocess."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +18,6 @@ from similis.objective.context import (
     tiles,
     use_context,
 )
-from similis.objective.terms.gradients import scale_gradient
 
 
 class Second:
@@ -68,11 +67,3 @@ def test_threads_have_contexts_of_their_own():
     with dense(), ThreadPoolExecutor(1) as pool:
         assert pool.submit(current_context).result() == Context()
         assert current_context().tiling is None
-
-
-def test_only_the_gradient_is_scaled():
-    x = torch.tensor([1.0, 3.0], requires_grad=True)
-    value = scale_gradient(x, 0.25)
-    assert torch.equal(value, x)
-    value.square().sum().backward()
-    assert x.grad.tolist() == [0.5, 1.5]

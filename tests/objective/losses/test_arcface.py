@@ -85,17 +85,9 @@ def test_default_margin_is_28_6_degrees():
     assert same == pytest.approx(float(arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6)), abs=1e-12)
 
 
-def test_degrees_taken_for_radians_are_another_loss_and_are_refused():
-    wrong = {"margin_rad": 28.6, "margin_deg": None, "scale": 64.0, "guard": False}
-    value = float(oracle(A, A_LABELS.tolist(), {"proxies": PROXIES_A}, wrong))
-    assert value == pytest.approx(42.46107906, abs=1e-6)
+def test_degrees_taken_for_radians_or_a_bare_margin_are_refused():
     with pytest.raises(UserError, match=r"margin_deg=28\.6"):
         arcface(A, A_LABELS, PROXIES_A, margin_rad=28.6)
-
-
-def test_two_margins_or_a_bare_margin_are_refused():
-    with pytest.raises(UserError, match="not both"):
-        arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6, margin_rad=0.5)
     with pytest.raises(UserError, match="margin_"):
         loss("arcface", num_classes=3, dim=2, margin=0.5)
     assert math.radians(loss("arcface", num_classes=3, dim=2, preset="paper").options["margin_deg"]) == 0.5

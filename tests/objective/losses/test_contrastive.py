@@ -123,17 +123,6 @@ def test_the_offset_moves_the_value_and_no_gradient():
     assert torch.equal(gradient(B, B_LABELS, offset=True), gradient(B, B_LABELS))
 
 
-def test_positives_are_never_filtered_by_the_sign_of_their_value():
-    """-S is below 0 for near positives: a filter of values above 0 would silence them."""
-    x, labels = random_batch(0)
-    near, far = pair_values(on_sphere(x), labels.tolist(), "cosine", 0.5)
-    active = [v for v in far if number(v) > 0]
-    filtered = mean([v for v in near if number(v) > 0]) + mean(active)
-    value = float(contrastive(x, labels))
-    assert value == pytest.approx(float(mean(near) + mean(active)), abs=1e-12)
-    assert abs(value - float(filtered)) > 0.1
-
-
 @pytest.mark.parametrize("geometry", list(MARGINS))
 def test_listed_pairs_give_what_all_pairs_give(geometry):
     x, labels = random_batch(1)

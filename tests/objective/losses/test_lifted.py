@@ -94,9 +94,7 @@ def test_where_every_anchor_has_positives_the_peer_agrees_on_the_generalised_for
     [
         (A, A_LABELS, "song", 2.56620929),
         (B, B_LABELS, "song", 3.75675051),
-        (A, A_LABELS, "thesis", 0.90285772),
-        (B, B_LABELS, "thesis", 2.08060198),
-        (A, A_LABELS, "thesis", 5.41714633 / 6),  # printed as a sum over anchors
+        (A, A_LABELS, "thesis", 5.41714633 / 6),
         (B, B_LABELS, "thesis", 12.48361185 / 6),
         (A, A_LABELS, "generalised", 1.56093223),
         (B, B_LABELS, "generalised", 2.66695387),
@@ -117,17 +115,6 @@ def test_one_positive_and_one_negative_make_a_triplet():
     hinged = triplet(x, labels, tuples=one, margin=0.3)
     assert float(value) == pytest.approx(float(hinged), abs=1e-12)
     assert float(value) > 0.1
-
-
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_pairs_without_negatives_cost_nothing_and_move_nothing():
-    """Nor is there a NaN on the way back that a mask happens to catch: a streamed back-end has no such mask."""
-    x = B.clone().requires_grad_()
-    with torch.autograd.detect_anomaly():
-        value = lifted(x, torch.zeros(6, dtype=torch.int64))
-        value.backward()
-    assert value.item() == 0
-    assert torch.equal(x.grad, torch.zeros_like(B))
 
 
 def test_an_end_without_negatives_leaves_the_other_ends_negatives_in_force():

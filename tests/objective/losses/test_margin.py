@@ -1,11 +1,10 @@
-"""Margin loss: oracle over all triplets, worked numbers, misprints."""
+"""Margin loss: oracle over all triplets, worked numbers, the boundary."""
 
 import pytest
 import torch
 
 from similis.objective.loss import loss
 from similis.objective.losses.margin import margin
-from similis.objective.losses.triplet import triplet
 from similis.values import Triplets, UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
 from tests.plain import ZERO, distance, hinge, negatives, number, on_sphere, positives
@@ -72,16 +71,6 @@ def test_counting_all_triplets_is_listing_them(beta):
         x, labels = random_batch(seed)
         counted = margin(x, labels, beta, nu=0.3)
         assert float(counted) == pytest.approx(float(margin(x, labels, beta, nu=0.3, tuples=listed(labels))), abs=1e-12)
-
-
-def test_a_boundary_at_the_negative_is_the_triplet_loss():
-    x, labels = circle(0, 40, 50), torch.tensor([0, 0, 1])
-    one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
-    edge = (x[0] - x[2]).norm()
-    value = 2 * margin(x, labels, edge, tuples=one) - 0.2  # two active pairs; the negative pays the margin
-    assert float(value) == pytest.approx(
-        float(triplet(x, labels, tuples=one, geometry="euclid", margin=0.2)), abs=1e-12
-    )
 
 
 def test_nothing_active_is_an_attached_zero_whatever_nu():

@@ -45,11 +45,3 @@ PEERS = {"default": Peer("ProxyAnchorLoss", peer)}
 )
 def test_worked_numbers(x, labels, proxies, expected):
     assert float(proxy_anchor(x, labels, proxies)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_two_classes_are_no_special_case():
-    """Code that builds one-hots with label_binarize gets one column for two classes."""
-    value = float(proxy_anchor(B, B_LABELS, PROXIES_B))
-    assert value == pytest.approx(
-        float(oracle(B, B_LABELS.tolist(), {"proxies": PROXIES_B}, {"scale": 32.0, "margin_cos": 0.1}))
-    )

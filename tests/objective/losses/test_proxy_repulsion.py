@@ -92,15 +92,11 @@ def test_many_aligned_samples_overflow_nothing():
 
 
 def test_the_push_is_a_mean_over_all_proxies_of_all_others():
-    """Eq. 6.1 as printed sums over the negative proxies only and divides by their number: another value here."""
     x, labels = A[:2], A_LABELS[:2]  # classes 1 and 2 have no sample; their proxies push all the same
     value = proxy_repulsion(x, labels, PROXIES_A, form="proxies") - proxy_repulsion(
         x, labels, PROXIES_A[:1], form="proxies"
     )
     assert float(value) == pytest.approx(18.50578354, abs=1e-6)
-    cosines = PROXIES_A @ PROXIES_A.T
-    printed = [torch.log1p((32 * (cosines[c, [d for d in range(3) if d != c]] + 0.1)).exp().sum()) for c in (1, 2)]
-    assert abs(float(sum(printed)) / 2 - 18.50578354) > 1
 
 
 def test_unknown_words_are_answered_with_the_nearest():
