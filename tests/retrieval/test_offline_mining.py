@@ -17,6 +17,12 @@ def embedded():
     return Embedded(torch.randn(45, 6, generator=chance), labels, torch.arange(45))
 
 
+def drawn(embedded, found, **more):
+    """Batches of an epoch made from what was mined."""
+    given = {"positives": found.positives, "negatives": found.negatives, "batch_size": 40, "seed": 0, "epoch": 0}
+    return mined(embedded.labels, **given | more)
+
+
 @pytest.mark.parametrize("tile", [1, 100, 10**6])
 @pytest.mark.parametrize("kind", ["hard", "semi_hard"])
 def test_against_plain_loops(embedded, kind, tile):
@@ -41,25 +47,20 @@ def test_against_plain_loops(embedded, kind, tile):
 
 def test_batches_are_pairs_with_negatives_of_both_ends(embedded):
     found = mine_offline(embedded, 3)
-    rows = mined(embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=20, seed=0, epoch=0)
+    rows = drawn(embedded, found, batch_size=20)
     assert rows.shape == (2, 20)
     for i, j, n, m in rows.view(-1, 4).tolist():
         assert found.positives[i] == j
         assert n in found.negatives[i].tolist()
         assert m in found.negatives[j].tolist()
         assert embedded.labels[i] == embedded.labels[j] != embedded.labels[n]
-    again = mined(embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=20, seed=0, epoch=0)
-    other = mined(embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=20, seed=0, epoch=1)
-    assert torch.equal(rows, again)
-    assert not torch.equal(rows, other)
+    assert torch.equal(rows, drawn(embedded, found, batch_size=20))
+    assert not torch.equal(rows, drawn(embedded, found, batch_size=20, epoch=1))
 
 
 def test_nearest_one_is_lifted_structures_neighbour(embedded):
     found = mine_offline(embedded, 3)
-    rows = mined(
-        embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=40, seed=0, epoch=0, nearest=1
-    )
-    for i, j, n, m in rows.view(-1, 4).tolist():
+    for i, j, n, m in drawn(embedded, found, nearest=1).view(-1, 4).tolist():
         assert (n, m) == (int(found.negatives[i, 0]), int(found.negatives[j, 0]))
 
 
@@ -67,10 +68,7 @@ def test_every_entry_of_the_list_is_sampled(embedded):
     found = mine_offline(embedded, 3)
     seen = set()
     for epoch in range(60):
-        rows = mined(
-            embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=40, seed=0, epoch=epoch
-        )
-        seen |= {(i, n) for i, _, n, _ in rows.view(-1, 4).tolist()}
+        seen |= {(i, n) for i, _, n, _ in drawn(embedded, found, epoch=epoch).view(-1, 4).tolist()}
     assert {(0, n) for n in found.negatives[0].tolist()} <= seen
 
 
@@ -81,25 +79,18 @@ def test_refusals(embedded):
         mine_offline(embedded, 0)
     found = mine_offline(embedded, 3)
     with pytest.raises(UserError, match="multiple of 4"):
-        mined(embedded.labels, positives=found.positives, negatives=found.negatives, batch_size=10, seed=0, epoch=0)
+        drawn(embedded, found, batch_size=10)
     with pytest.raises(UserError, match="no image has both"):
-        mined(
-            embedded.labels,
-            positives=-torch.ones_like(found.positives),
-            negatives=found.negatives,
-            batch_size=8,
-            seed=0,
-            epoch=0,
-        )
+        drawn(embedded, found, positives=-torch.ones_like(found.positives))
 
 
 def test_drawn_positives_are_all_others_of_the_class_evenly():
     labels = np.array([3, 1, 3, 3, 8, 1, 3])
     numbers = (np.arange(3000) + 0.5) / 3000
-    drawn = np.stack([draw_positives(labels, np.full(7, u)) for u in numbers])
+    chosen = np.stack([draw_positives(labels, np.full(7, u)) for u in numbers])
     for i, label in enumerate(labels):
         others = [j for j in range(7) if j != i and labels[j] == label]
-        found, counts = np.unique(drawn[:, i], return_counts=True)
+        found, counts = np.unique(chosen[:, i], return_counts=True)
         assert found.tolist() == (others or [-1])
         assert counts.tolist() == [3000 // max(len(others), 1)] * len(found)
     largest = np.nextafter(1.0, 0.0)
@@ -118,8 +109,7 @@ def test_without_positives_pairs_are_drawn_anew_in_every_epoch(embedded):
     found = mine_offline(embedded, 1)
     ends: dict[int, set[int]] = {}
     for epoch in range(20):
-        rows = mined(embedded.labels, positives=None, negatives=found.negatives, batch_size=40, seed=0, epoch=epoch)
-        for i, j, n, m in rows.view(-1, 4).tolist():
+        for i, j, n, m in drawn(embedded, found, positives=None, epoch=epoch).view(-1, 4).tolist():
             assert i != j
             assert embedded.labels[i] == embedded.labels[j]
             assert (n, m) == (int(found.negatives[i]), int(found.negatives[j]))
