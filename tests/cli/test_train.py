@@ -159,8 +159,6 @@ def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):
     (spec,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/spec.json"))
     assert (spec["model"]["dim"], spec["training"]["lr"]) == (None, 0.003)
     assert spec["training"]["interpolate"] == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert ended([*asked, "--recipe", "carefull"]) == 2
-    assert "did you mean 'careful'" in capsys.readouterr().err
 
 
 def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
@@ -176,29 +174,6 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
     assert [line.split() for line in out.splitlines() if "selected on" in line] == [["selected", "on", "test"]]
     assert "report  " not in out
     assert not (folder / "report.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["--loss", "proxy_anchr"], "did you mean 'proxy_anchor'?"),
-        (["--set", "training.epoch=3"], "did you mean 'training.epochs'?"),
-        (["--set", "training.lr"], "key.path=value"),
-        (["--backbone", "smal_conv"], "did you mean 'small_conv'?"),
-        (["--protocol", "best"], "'fixed-validation'"),
-        (["--epochs", "-1"], "training.epochs is -1"),
-        (["--ranks", "2", "--workers", "2"], "give one of the two"),
-        (["--address", "auto"], "say how many --workers"),
-        (["--device", "abacus"], "there is no device 'abacus' here; available: cpu"),
-        (["--device", "cuda:99"], "there is no device 'cuda:99' here; available: cpu"),
-        (["--device", "xpu:9"], "there is no device 'xpu:9' here; available: cpu"),
-    ],
-)
-def test_a_wrong_word_is_answered_in_one_sentence(words, answer, photos, capsys):
-    assert ended(["train", photos, *words]) == 2
-    error = capsys.readouterr().err
-    assert answer in error
-    assert "Traceback" not in error
 
 
 @pytest.mark.slow
@@ -223,11 +198,6 @@ def test_an_error_of_a_process_is_one_sentence_too(photos, capsys):
     error = capsys.readouterr().err
     assert "2 processes cannot share the batch statistics" in error
     assert "Traceback" not in error
-
-
-def test_a_missing_file_says_how_to_get_one(tmp_path, capsys):
-    assert ended(["train", str(tmp_path / "none.yaml")]) == 2
-    assert "similis train --template yaml" in capsys.readouterr().err
 
 
 def test_options_become_a_specification(photos):
@@ -268,14 +238,6 @@ def test_48_photos_are_trained_with_a_pair_loss(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "12 training images of 2 classes do not make balanced batches of 7 images, 5 of each class" in said
     assert "set training.batch_size=6 and training.per_class=3" in said
-
-
-def test_one_photo_of_each_class_is_one_sentence(tmp_path, capsys):
-    write(tmp_path / "photos", {f"kind{c}/0.png": picture(c) for c in range(8)})
-    assert ended(["train", str(tmp_path / "photos"), *SMALL, "--runs", str(tmp_path / "runs")]) == 1
-    said = capsys.readouterr()
-    assert "none with another image of its class" in said.err
-    assert "nan" not in said.out
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from similis.data.catalogue import count_parts
 from similis.data.open_data import open_data
 from similis.data.readers.parquet import readable
 from similis.data.table import is_arrow
-from similis.values import DataError, UserError
+from similis.values import DataError
 from tests.data.pictures import picture, write
 
 PATHS = ["cat/1.png", "cat/2.png", "dog/1.png", "eel/1.png", "eel/2.png", "eel/3.png"]
@@ -161,39 +161,7 @@ def test_optional_columns_survive(folder):
     assert manifest.values("super_class") == list("xyxyxy")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("path,weight\na.png,3\n", "no column for the class"),
-        ("weight,label\n3,1\n", "no column for the image"),
-        (
-            "path,label\na.png,0\nmissing.png,1\n",
-            "1 of 2 images .* cannot be read, the first is 'missing.png' .*no such file",
-        ),
-        ("path,label,split\na.png,0,training\n", "allowed are"),
-        ("path,label\na.png\n", "line 2 has 1 fields"),
-        ("path,label\na.png,\n", "no class"),
-        ("path,label\n", "no image"),
-        ("", "empty"),
-    ],
-)
-def test_a_wrong_table_is_answered(tmp_path, content, message):
-    write(tmp_path, {"a.png": picture(0), "t.csv": content.encode()})
-    with pytest.raises(DataError, match=message):
-        open_data(str(tmp_path / "t.csv"))
-
-
-def test_wrong_places_are_answered(tmp_path):
-    with pytest.raises(UserError, match="did you mean 'cub200_2011'"):
-        open_data("cub200")
-    with pytest.raises(DataError, match="no folder or file"):
-        open_data(str(tmp_path / "nothing.xyz"))
-    with pytest.raises(DataError, match="no image"):
-        open_data(str(tmp_path))
-    with pytest.raises(DataError, match="no class folder"):
-        open_data(str(write(tmp_path / "flat", {"a.png": picture(0)})))
-    with pytest.raises(DataError, match="not a zip"):
-        open_data(str(write(tmp_path, {"x.zip": b"no"}) / "x.zip"))
+def test_an_archive_that_lacks_images_of_its_table_is_refused(tmp_path):
     write_table(tmp_path / "short.tsv", delimiter="\t", paths=["cat/9.png", *PATHS[1:]])
     with pytest.raises(DataError, match=r"1 images .* missing in"):
         open_data(write_zip(tmp_path / "short.zip"))
@@ -213,10 +181,3 @@ def test_vectors_stay_arrow_until_they_are_a_tensor(tmp_path, kind):
     pq.write_table(pa.table({"vector": column, "label": [row % 7 for row in range(rows)]}), place)
     assert np.array_equal(open_data(str(place)).vectors.numpy(), values)
     assert is_arrow(readable(pa.chunked_array([column])))  # no Python float for each number
-
-
-def test_a_missing_vector_is_named(tmp_path):
-    vectors = pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32()))
-    pq.write_table(pa.table({"vector": vectors, "label": [0, 1, 0]}), tmp_path / "v.parquet")
-    with pytest.raises(DataError, match="1 rows have no vector, the first is row 1"):
-        open_data(str(tmp_path / "v.parquet"))

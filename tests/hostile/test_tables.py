@@ -99,7 +99,7 @@ PARQUET = {
     "with whole numbers for paths": ({"path": list(range(12)), "label": LABELS}, "12 of 12 images"),
     "without rows": ({"path": pa.array([], pa.string()), "label": pa.array([], pa.string())}, "holds no image"),
     "without columns": ({}, "no column for the image"),
-    "with a missing vector": ({"vector": last(VECTORS, None), "label": LABELS}, "1 rows have no vector"),
+    "with a missing vector": ({"vector": last(VECTORS, None), "label": LABELS}, "have no vector, the first is row 11"),
     "with a text for a vector": ({"vector": LABELS, "label": LABELS}, "column 'vector'"),
     "with a missing part": ({"path": PATHS, "label": LABELS, "split": last(["train"] * 12, None)}, "allowed are"),
 }  # fmt: skip

@@ -92,12 +92,6 @@ def test_two_jobs_are_not_mixed(change, words, data, tmp_path):
     assert files(tmp_path) == before
 
 
-def test_a_folder_with_other_files_is_refused(data, tmp_path):
-    (tmp_path / "photo.jpg").touch()
-    with pytest.raises(UserError, match=r"holds 'photo.jpg', which is no part file"):
-        embed_data(data, tmp_path, MODEL)
-
-
 def test_an_unfinished_folder_is_no_source(data, tmp_path):
     embed_data(data, tmp_path, MODEL, part_size=16)
     (tmp_path / "part-000001.parquet").unlink()
