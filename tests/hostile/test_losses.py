@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from similis.objective.backends.dense_or_tiled import choose_tiling
-from similis.objective.context import tiles
 from similis.values import UserError
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same
 from tests.proof import CLASSES, build
@@ -81,13 +79,6 @@ def test_threads_that_share_a_loss_do_not_disturb_each_other(entry, form, backen
     with ThreadPoolExecutor(3) as pool:
         got = list(pool.map(lambda each: results(made, *each, backend), batches))
     assert all(same(a, b) for a, b in zip(got, want, strict=True))
-
-
-def test_a_setting_of_one_thread_does_not_reach_another():
-    """Tiles in one thread, a dense matrix in the others: the context belongs to the thread."""
-    with tiles(2, 2), ThreadPoolExecutor(1) as pool:
-        assert pool.submit(choose_tiling, 4, 4).result() is None
-        assert choose_tiling(4, 4) is not None
 
 
 REGISTRIES = {

@@ -27,13 +27,6 @@ def test_what_is_no_relation_is_refused(name, labels):
     assert "pass" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.relation != "none"])
-def test_a_relation_that_says_the_same_gives_the_same(name):
-    loss, same = make(name), (LABELS[:, None] == LABELS).float()
-    relation = torch.nn.functional.one_hot(LABELS, C).float() if losses.get(name).learns else same
-    assert torch.allclose(loss(X, relation), loss(X, LABELS))
-
-
 def test_a_graded_relation_may_leave_the_diagonal_open():
     graded = torch.full((B, B), 0.5).fill_diagonal_(0.0)
     assert torch.isfinite(similis.loss("multi_similarity")(X, graded))

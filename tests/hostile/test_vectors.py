@@ -49,19 +49,9 @@ def test_a_vector_keeps_its_id_when_photos_are_added(tmp_path, key):
     tables = []
     for names in (some, more):
         root = write(tmp_path / str(len(names)), {f"{name[0]}/{name}.png": picture(seeds[name]) for name in names})
-        main_words = [
-            "embed",
-            str(root),
-            str(root) + "-out",
-            "--model",
-            "small_conv",
-            "--weights",
-            "none",
-            "--size",
-            "16",
-        ]
+        words = f"embed {root} {root}-out --model small_conv --weights none --size 16 --key {key} --device cpu"
         with pytest.raises(SystemExit) as ended:
-            main([*main_words, "--key", key, "--device", "cpu"])
+            main(words.split())
         assert not ended.value.code
         tables.append(pq.read_table(str(root) + "-out").to_pylist())
     before, after = ({row["id"]: row["path"] for row in table} for table in tables)
