@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from similis.networks.embedder import build_embedder
 from similis.networks.pooling import POOLINGS, Pooling, gem
-from similis.values import UserError
 
 MAP = torch.randn(3, 4, 2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
@@ -56,8 +54,3 @@ def test_gem_in_half_precision_does_not_overflow():
     """200^3 is beyond float16."""
     large = torch.full((1, 1, 2, 2), 200.0, dtype=torch.float16)
     assert float(gem(large, torch.tensor(3.0))) == pytest.approx(200.0, rel=1e-5)
-
-
-def test_a_wrong_name_is_answered_with_the_nearest():
-    with pytest.raises(UserError, match=r"unknown pooling 'gap-gmp'; did you mean 'gap\+gmp'"):
-        build_embedder(backbone="small_conv", pooling="gap-gmp")

@@ -260,11 +260,6 @@ def test_features_of_two_networks_are_not_mixed_up(tmp_path):
     assert len(list((tmp_path / "features").iterdir())) == 2
 
 
-def test_a_missing_weights_file_is_said_at_once(tmp_path):
-    with pytest.raises(UserError, match="there is no weights file"):
-        ran(tmp_path, model__weights=str(tmp_path / "none.safetensors"))
-
-
 def test_the_identity_backbone_has_no_images(tmp_path):
     with pytest.raises(UserError, match="takes a data set of ready vectors"):
         ran(tmp_path, model__backbone="identity", model__options={"features": 4}, model__image_size=None)
@@ -285,5 +280,3 @@ def test_leading_coordinates_are_tested_as_the_embedding_of_that_size(tmp_path):
     cut = evaluate(Embedded(found["vectors"][:, :3], found["labels"], found["ids"]), ks=(1,))
     assert result.test["recall@1 of 3"] == pytest.approx(cut.means["recall@1"])
     assert result.test["recall@1 of 8"] == result.test["recall@1"]
-    with pytest.raises(UserError, match=r"evaluation.sizes has 9; model.dim is 8"):
-        small(evaluation__sizes=(9,))

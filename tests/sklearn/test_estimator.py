@@ -107,22 +107,6 @@ def test_grid_search_finds_options_of_the_objective():
     assert GridSearchCV(judge, grid, cv=3).fit(x, y).best_score_ > 0.9
 
 
-def test_names_and_options_that_do_not_exist_are_answered():
-    x, y = blobs()
-    with pytest.raises(UserError, match="did you mean 'lmnn'"):
-        MetricLearner("lmn").fit(x, y)
-    with pytest.raises(UserError, match="did you mean 'neighbors'"):
-        MetricLearner("lmnn", objective_options={"neighbours": 2}).fit(x, y)
-    with pytest.raises(UserError, match="kernel"):
-        MetricLearner(kernel="gauss").fit(x, y)
-    with pytest.raises(UserError, match="regulariser"):
-        MetricLearner(regulariser="l1").fit(x, y)
-    with pytest.raises(UserError, match="n_components"):
-        MetricLearner(n_components=9).fit(x, y)
-    with pytest.raises(UserError, match="two classes"):
-        MetricLearner().fit(x, np.zeros(len(x)))
-
-
 @pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
 @pytest.mark.parametrize("name", ["nca", "supcon"])
 def test_one_random_state_gives_one_metric(name, solver):

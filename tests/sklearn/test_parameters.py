@@ -24,6 +24,8 @@ from tests.sklearn.worked import blobs
         ({"objective_options": {"form": "product"}}, "unknown form"),
         ({"objective": "lmnn", "objective_options": {"mu": 2.0}}, "mu"),
         ({"objective": "whitening", "objective_options": {"mu": 2.0}}, "unknown option"),
+        ({"objective": "lmnn", "objective_options": {"neighbours": 2}}, "did you mean 'neighbors'"),
+        ({"regulariser": "l1"}, "regulariser"),
         ({"objective": "mcml", "solver": "projected"}, "unknown solver"),
         ({"kernel": "poly", "degree": 1.5}, "whole number"),
         ({"kernel": "poly", "degree": 2.0}, "whole number"),
