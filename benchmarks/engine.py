@@ -11,7 +11,6 @@ with fresh processes, Ray's with a fresh cluster. The ratio is the geometric mea
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -25,7 +24,7 @@ from typing import Any
 import torch
 
 import similis
-from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
+from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, ratio_interval, write_json
 from similis.engine.process_group import join_group
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
@@ -39,7 +38,6 @@ ROWS = ("trials", "step")
 TRIALS_TARGET, STEP_TARGET = 1.10, 1.03
 TRIALS, SLOTS = 8, 2
 WARM, STEPS, BATCH, SIZE, CLASSES = 10, 60, 64, 32, 50
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 97.5 %, n - 1
 
 
 def trial(number: int) -> int:
@@ -134,15 +132,14 @@ def step_row(rounds: int) -> dict[str, Any]:
     for number in range(rounds):
         for kind in ("ray", "torchrun") if number % 2 else ("torchrun", "ray"):
             seconds[kind].append(launched(kind))
-    logs = [math.log(a / b) for a, b in zip(seconds["ray"], seconds["torchrun"], strict=True)]
-    middle = statistics.fmean(logs)
-    half = STUDENT.get(rounds, 1.96) * statistics.stdev(logs) / math.sqrt(rounds) if rounds > 1 else math.inf
+    low, high = ratio_interval(seconds, "ray", "torchrun")
+    ratios = [a / b for a, b in zip(seconds["ray"], seconds["torchrun"], strict=True)]
     return {
         "ours s": median(seconds["ray"]),
         "bare s": median(seconds["torchrun"]),
-        "ratio": math.exp(middle),
-        "low": math.exp(middle - half),
-        "high": math.exp(middle + half) if math.isfinite(half) else math.inf,
+        "ratio": statistics.geometric_mean(ratios),
+        "low": low,
+        "high": high,
         "target": STEP_TARGET,
     }
 

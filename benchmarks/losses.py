@@ -1,8 +1,8 @@
 """Losses against the peer, against the limit, and at sizes that need tiles.
 
 ``python -m benchmarks.losses [--only ROW] [--rounds 7] [--threads 1] [--json FILE [--resume]]``; ROW is one of
-triplets, peers, proxy_peers, limit, classes, between, sampled, memory, cache. Rows are written to the file as they end;
-``--resume`` leaves out those that it holds.
+triplets, peers, proxy_peers, limit, classes, memory, cache. Rows are written to the file as they end; ``--resume``
+leaves out those that it holds.
 """
 
 from __future__ import annotations
@@ -181,42 +181,6 @@ def classes(_: int) -> Figures:
     return found
 
 
-def between(_: int) -> Figures:
-    """The two losses that compare class vectors with class vectors."""
-    number = 20_000
-    named: dict[str, tuple[str, dict[str, Any]]] = {
-        "proxy_repulsion samples": ("proxy_repulsion", {"form": "samples"}),
-        "proxy_repulsion proxies": ("proxy_repulsion", {"form": "proxies"}),
-        "proxy_repulsion hybrid": ("proxy_repulsion", {"form": "hybrid"}),
-        "proxy_gml": ("proxy_gml", {"subproxies": 2, "neighbors": 20}),
-    }
-    found: Figures = {}
-    for label, (name, options) in named.items():
-        rise = peak_memory(f"{HERE}:over_classes", name, number, 128, 256, options)
-        turns = alternate({"step": cases.over_classes(name, number, 128, 256, options)}, 1, warm=0)
-        found[label] = {"rise_bytes": rise, "seconds": turns["step"][0]}
-    rows = [(k, v["rise_bytes"] / MB, v["seconds"]) for k, v in found.items()]
-    print_table(f"Classes against classes, C = {number}, d = 128", ["loss", "rise in MB", "seconds"], rows)
-    return found
-
-
-def sampled(rounds: int) -> Figures:
-    """A step with SparseAdam over 1 % of the classes: its memory over a 16-fold range, its time beside all classes."""
-    sizes, share, found = [62_500, 250_000, 1_000_000], 0.01, dict[str, Any]()
-    for name in ("proxy_anchor", "normface"):
-        rises = [peak_memory(f"{HERE}:sampled", name, number, 128, 256, share) for number in sizes]
-        pair = {
-            "sampled": cases.sampled(name, sizes[0], 128, 256, share),
-            "all": cases.over_classes(name, sizes[0], 128, 256, {}),
-        }
-        turns = alternate(pair, rounds)
-        found[name] = {"C": sizes, "rise_bytes": rises, "speed_up": 1 / median_ratio(turns, "sampled", "all")}
-    rows = [(k, *(r / MB for r in v["rise_bytes"]), v["speed_up"]) for k, v in found.items()]
-    columns = ["loss", *(f"MB, C = {c}" for c in sizes), f"times faster than all, C = {sizes[0]}"]
-    print_table("A sample of 1 % of the classes, beyond weights and moments, d = 128, B = 256", columns, rows)
-    return found
-
-
 def memory(_: int) -> Figures:
     """A cross-batch memory of a million rows: what two steps add to it."""
     rise = peak_memory(f"{HERE}:remembered", 1_000_000, 128, 256)
@@ -239,8 +203,6 @@ ROWS: dict[str, tuple[Callable[[int], Figures], float]] = {
     "proxy_peers": (against_proxy_peers, 6.0),
     "limit": (limit, 8.0),
     "classes": (classes, 6.0),
-    "between": (between, 6.0),
-    "sampled": (sampled, 2.0),
     "memory": (memory, 0.5),
     "cache": (cache, 1.5),
 }

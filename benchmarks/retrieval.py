@@ -6,9 +6,6 @@ bare tile program (product and top-1,000) and our own search. Peak memory beyond
 ``peer``: Recall@1, R-precision and MAP@R by pytorch-metric-learning with its bounded setting (``k="max_bin_count"``)
 and by us, with peak memory.
 
-``few``: ten neighbours of each of these vectors, against the bare tile program,
-which is taken only where it is measured to be faster.
-
 ``scale``: ``--queries`` queries in a gallery of ``--large`` x 128: the exponent of time in N from a quarter of it,
 memory beyond the vectors, and a class of 5,000 against classes of ten.
 
@@ -38,7 +35,7 @@ from similis.retrieval.index_kinds import KINDS, search_parameters
 from similis.retrieval.search import search
 from similis.retrieval.similarity import TILE
 
-ROWS = ("evaluate", "peer", "few", "scale", "kinds")
+ROWS = ("evaluate", "peer", "scale", "kinds")
 KS = (1, 10, 100, 1000)
 TARGETS = ((0.98, 16), (0.99, 4), (0.90, 16), (0.98, 8), (0.999, 2), (1.0, 1))  # recall, share of the float32 bytes
 
@@ -120,15 +117,6 @@ def ours_memory(count: int) -> Callable[[], Any]:
 def peer_memory(count: int) -> Callable[[], Any]:
     """The peer, for a fresh process."""
     return peer(*clustered(count, 512))
-
-
-def few_row(given: argparse.Namespace) -> dict[str, Any]:
-    """Ten neighbours: ours and the tile program."""
-    x = clustered(given.size, 512)[0]
-    ids = torch.arange(len(x))
-    ways = {"ours": lambda: search(x, x, K, ids=(ids, ids)), "bare": lambda: bare_search(x, K)}
-    seconds = alternate(ways, given.rounds)
-    return {"rows": given.size, "ours ratio to bare": median_ratio(seconds, "ours", "bare")}
 
 
 def scale_memory(count: int, queries: int) -> Callable[[], Any]:
@@ -218,7 +206,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, help="file for kinds")
     given = parser.parse_args()
     figures: dict[str, Any] = {}
-    for name, measure in (("evaluate", evaluate_row), ("peer", peer_row), ("few", few_row), ("scale", scale_row)):
+    for name, measure in (("evaluate", evaluate_row), ("peer", peer_row), ("scale", scale_row)):
         if given.only in (None, name):
             figures[name] = measure(given)
             print_table(name, list(figures[name]), [list(figures[name].values())])

@@ -21,9 +21,6 @@ class Deviation:
     low: float
     high: float
 
-    def __str__(self) -> str:
-        return f"{self.value:.2f} points ({self.low:.2f} to {self.high:.2f})"
-
 
 @dataclass(frozen=True)
 class VarianceSplit:
