@@ -65,28 +65,6 @@ def test_selection_on_test_and_on_validation_differ_in_nothing_else():
     assert held == on_test
 
 
-def test_plans_beside_the_study_of_tuning():
-    held = read_plan(RESULTS / "tuning" / "plan.yaml")
-    plans = {
-        name: read_plan(RESULTS / "tuning" / f"{name}.yaml") for name in ("samplers", "wrong-labels", "dimensions")
-    }
-    best = list(figures("tuning.json")["losses"])[:4]
-    assert {each.loss for each in plans["samplers"].contestants} == {*best}  # the four best, each with both samplers
-    assert len(plans["samplers"].contestants) == 8
-    assert {plan.repetitions for plan in plans.values()} == {5}
-    assert {plan.terms.training.epochs for plan in plans.values()} == {held.terms.training.epochs}
-    levels = [plans["wrong-labels"].arena_terms(arena).data.wrong_labels for arena in plans["wrong-labels"].arenas]
-    assert levels == [0.0, 0.1, 0.3]
-    sizes = [plans["dimensions"].arena_terms(arena).model.dim for arena in plans["dimensions"].arenas]
-    assert max(sizes) < 512  # the network's own features
-
-
-def test_cars_are_searched_small_and_tested_large():
-    plan = read_plan(RESULTS / "cars" / "plan.yaml")
-    assert [plan.arena_terms(arena).model.image_size for arena in plan.arenas] == [64, 128]
-    assert plan.repetitions >= 5
-
-
 @pytest.mark.parametrize("folder", thesis_heads.finished_folders(), ids=lambda folder: folder.name)
 def test_heads_opened_the_test_split_once(folder):
     kept = TournamentFolder(folder)
