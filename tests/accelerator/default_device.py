@@ -25,7 +25,6 @@ ABOUT_THE_HOST = {
         "test_the_law_holds",
         "test_a_chunk_holds_some_of_the_pairs",
         "test_the_rule_decides_which_comparison_is_built",
-        "test_the_host_takes_no_list",
         "test_on_the_host_nothing_is_copied",
         "test_memory_follows_the_number_of_tuples",
     ),

@@ -37,12 +37,7 @@ def test_every_phase_has_a_bar_that_is_full_at_its_end(tmp_path):
     seen = in_terminal(f"from similis.cli import main; main({WORDS})", tmp_path, 120)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
     whole = [line for line in re.split(r"[\r\n]+", plain) if re.search(r" (\d+)/\1 ", line)]
-    for phase in (
-        "embedding, once ",
-        "training ",
-        "evaluating on unseen classes ",
-        "before training, 32 pixels ",
-    ):
+    for phase in ("embedding, once ", "training ", "evaluating on unseen classes ", "before training, 32 pixels "):
         assert any(phase in line for line in whole), phase
     assert re.search(r"\x1b\[1;3[123]m(Training|No significant)", seen)  # green, red or yellow
 

@@ -11,17 +11,7 @@ from torch import Tensor
 
 from similis.registry import LossEntry
 from tests.batches import random_batch
-from tests.contracts.mechanism import (
-    CONTRACTS,
-    EXACT,
-    HALF,
-    SEEDS,
-    assert_same,
-    contract,
-    exemption,
-    of,
-    results,
-)
+from tests.contracts.mechanism import CONTRACTS, EXACT, HALF, SEEDS, assert_same, contract, exemption, of, results
 from tests.contracts.usage import relation_of, remembering
 from tests.proof import CLASSES, DIM, agreement, build, proof_of
 

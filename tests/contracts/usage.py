@@ -15,15 +15,7 @@ from similis.objective.references import Block, batch_references
 from similis.registry import LossEntry
 from similis.values import UserError
 from tests.batches import random_batch
-from tests.contracts.mechanism import (
-    BY_CLASS,
-    EXACT,
-    SEEDS,
-    assert_same,
-    contract,
-    of,
-    results,
-)
+from tests.contracts.mechanism import BY_CLASS, EXACT, SEEDS, assert_same, contract, of, results
 from tests.proof import CLASSES, DIM, build, make
 
 

@@ -11,16 +11,7 @@ from PIL import Image
 from torchvision import transforms as peer
 
 from similis.data.images import apply_affine, prepare, prepared_size
-from similis.data.transforms import (
-    POLICIES,
-    Policy,
-    augment,
-    draws_of,
-    normalise,
-    policy_of,
-    random_area,
-    turn_square,
-)
+from similis.data.transforms import POLICIES, Policy, augment, draws_of, normalise, policy_of, random_area, turn_square
 from similis.values import Preprocessing, UserError
 from tests.data.pictures import picture
 

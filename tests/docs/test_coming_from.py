@@ -62,10 +62,7 @@ def test_a_memory_gives_the_same_values_until_it_is_full():
         r"^\| `(losses\.CrossBatchMemory\(.+?)` \| `(similis\.CrossBatchMemory\(.+?)` \|$", PAGE, re.M
     )
     theirs, ours = theirs.replace("1024", "72"), ours.replace("1024", "72")  # full after three batches of 24
-    peer, criterion = (
-        peer_of(theirs)[0],
-        eval(ours, {"similis": similis}).double(),
-    )
+    peer, criterion = (peer_of(theirs)[0], eval(ours, {"similis": similis}).double())
     torch.manual_seed(0)
     found = []
     for _ in range(4):

@@ -7,12 +7,7 @@ import torch
 from similis.figures.embedding_map import MOST, draw_map, principal_plane
 from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean
-from similis.figures.recall_plots import (
-    draw_cost,
-    draw_progress,
-    draw_recall_lines,
-    line_style,
-)
+from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_lines, line_style
 from similis.figures.verification_plot import VerificationCurves, draw_verification
 from similis.values import DataError, UserError
 
@@ -111,10 +106,7 @@ def test_every_line_can_be_told_apart_without_colour():
 
 
 def test_a_forest_plot_shows_both_intervals_every_repetition_and_the_margin():
-    rows = [
-        ForestRow("a", 2.0, (1.0, 3.0), (-1.0, 5.0), [1.5, 2.5]),
-        ForestRow("b", -4, (-5, -3), (-8, 0), [-4]),
-    ]
+    rows = [ForestRow("a", 2.0, (1.0, 3.0), (-1.0, 5.0), [1.5, 2.5]), ForestRow("b", -4, (-5, -3), (-8, 0), [-4])]
     axes = draw_forest(rows, "t", margin=1.5, axis="points").axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
     drawn = {(tuple(line.get_xdata()), line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}

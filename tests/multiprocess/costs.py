@@ -71,14 +71,7 @@ class Memory(NamedTuple):
 
 
 def memory(
-    *,
-    batch: int,
-    dim: int,
-    world: int,
-    classes: int = 0,
-    number_bytes: int = 4,
-    moments: int = 2,
-    tile: int = 2**19,
+    *, batch: int, dim: int, world: int, classes: int = 0, number_bytes: int = 4, moments: int = 2, tile: int = 2**19
 ) -> Memory:
     """The plan of memory for a loss in tiles with divided classes; the network is not in it.
 

@@ -6,13 +6,7 @@ import math
 
 import torch
 
-from similis.retrieval.suspects import (
-    belonging,
-    label_votes,
-    nearest_samples,
-    similar_classes,
-    strangeness,
-)
+from similis.retrieval.suspects import belonging, label_votes, nearest_samples, similar_classes, strangeness
 
 
 def clouds(classes=6, each=20, dim=16, spread=0.15, seed=0):

@@ -6,11 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from similis.study.statistics.power import (
-    MOST_REPETITIONS,
-    planned_repetitions,
-    required_sample,
-)
+from similis.study.statistics.power import MOST_REPETITIONS, planned_repetitions, required_sample
 from similis.study.statistics.significance import TARGETS, judge
 from similis.study.statistics.variance_components import Scores, variance_components
 from tests.statistics.simulated import VARIANCES, WORLD, tournament

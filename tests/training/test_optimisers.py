@@ -8,14 +8,7 @@ from torch import nn
 
 from similis.objective.loss import loss
 from similis.registry import losses
-from similis.training.optimisers import (
-    MovingAverage,
-    Rates,
-    Schedule,
-    build_optimiser,
-    parameter_groups,
-    set_rates,
-)
+from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups, set_rates
 from tests.training.small import Perceptron
 
 
