@@ -202,7 +202,7 @@ def _check(queries: Tensor, gallery: Tensor, k: int, pairs: dict[str, tuple[Tens
             f"queries {tuple(queries.shape)} of {queries.dtype} and a gallery {tuple(gallery.shape)} of "
             f"{gallery.dtype} given; both need the same dimension and type"
         )
-    if k < 1:
+    if k < 1 or k % 1:
         raise UserError(f"k={k} given; ask for 1 neighbour or more")
     for name, pair in pairs.items():
         if pair is not None and (len(pair[0]), len(pair[1])) != (len(queries), len(gallery)):
