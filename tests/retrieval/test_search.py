@@ -77,6 +77,7 @@ def test_the_query_is_left_out_by_id_and_its_copy_is_found():
     ("arguments", "words"),
     [
         ({"k": 0}, "1 neighbour or more"),
+        ({"k": 1.5}, "k=1.5 given"),
         ({"gallery": torch.ones(3, 5)}, "same dimension"),
         ({"gallery": torch.ones(3, 2).double()}, "same dimension and type"),
         ({"ids": (torch.arange(2), torch.arange(2))}, "one for each row"),
