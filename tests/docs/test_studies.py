@@ -102,3 +102,21 @@ def test_the_order_of_networks_fails_in_the_printed_tables_as_often_as_the_errat
         recalls = [[float(row.split(",")[5]) for row in rows] for rows in files]
         failing.append(sum(not a > b > c for a, b, c in zip(*recalls, strict=True)))
     assert failing == [2, 10]
+
+
+def test_the_page_of_language_says_what_its_records_give():
+    folder = TournamentFolder(RESULTS / "language")
+    folder.ledger.check(folder.records.all("final"))
+    (judged,) = judge_folder(folder)
+    page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    for loss in ("multi_similarity", "triplet"):
+        cells = []
+        for key in ("recall@1", "map@r"):
+            runs = (judged.whole.records[f"{loss}{end}"] for end in ("", "+language"))
+            cells += [f"{100 * statistics.mean(run['test'][key] for run in each):.1f}" for each in runs]
+        assert f"| {loss} | {' | '.join(cells)} |" in page
+    found = {(v.first, v.second): v for v in judged.asked if v.target == "unseen classes"}
+    better = found["multi_similarity", "multi_similarity+language"]
+    assert better.verdict == "better"
+    assert f"by {better.difference:.1f} points of R@1 ({better.low:.1f} to {better.high:.1f} for other" in page
+    assert found["triplet", "triplet+language"].verdict == "undecided"
