@@ -165,7 +165,8 @@ def stand_in(name, *, arenas=None, contestants=None):
     values["search"] |= {"trials": min(values["search"]["trials"], 1), "epochs": 1}
     for part in [values["terms"], *values.get("arenas", [])]:
         part.setdefault("training", {})["batch_size"] = 50
-        part["evaluation"] = {"ks": [k for k in part.get("evaluation", {"ks": [1]})["ks"] if k < 50]}
+        if "evaluation" in part:
+            part["evaluation"]["ks"] = [k for k in part["evaluation"]["ks"] if k < 50]
         part.get("data", {}).pop("allow_counts", None)
         if "source" in part.get("data", {}):
             part["data"]["source"] = small["source"]
