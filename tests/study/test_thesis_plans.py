@@ -164,7 +164,7 @@ def stand_in(name, *, arenas=None, contestants=None):
     values["terms"]["training"] |= {"epochs": 1, "frozen_epochs": 0}
     values["search"] |= {"trials": min(values["search"]["trials"], 1), "epochs": 1}
     for part in [values["terms"], *values.get("arenas", [])]:
-        part.setdefault("training", {})["batch_size"] = 50
+        part.setdefault("training", {})["batch_size"] = 40
         if "evaluation" in part:
             part["evaluation"]["ks"] = [k for k in part["evaluation"]["ks"] if k < 50]
         part.get("data", {}).pop("allow_counts", None)
