@@ -33,6 +33,10 @@ def test_the_record_of_tuning_is_what_its_runs_give():
 
 
 def test_sentences_of_the_page_of_tuning():
+    lows = [each["tuning"][1] for each in figures("tuning.json")["losses"].values()]
+    assert lows.count(0.0) == 5  # "in five of ten losses the interval of tuning reaches 0"
+    alike = [same for row in figures("selection.json").values() for same in row["same settings"]]
+    assert (sum(alike), len(alike)) == (8, 10)  # "in 8 of 10 pairs"
     searches = TournamentFolder(tuning.FOLDER).records.all("search")
     rates = [each["settings"]["loss_multiplier"] for each in searches if each["contestant"] == "proxy_repulsion"]
     assert 10 <= min(rates) < max(rates) < 16  # "whose edge its winners touch"
@@ -80,7 +84,15 @@ def test_whitening_is_ahead_of_the_best_head():
         ahead.append(100 * (closed_forms.mean(closed[size], "recall@1") - best))
         assert table["repetitions"] == 5
     assert "by {:.1f}, {:.1f} and {:.1f} points".format(*ahead[:3]) in page
-    assert 0 < ahead[3] < 0.1  # "level with it at 1,024"
+    assert 0 < ahead[3] < 0.1  # "about its mean at 1,024"
+    runs = TournamentFolder(thesis_heads.FOLDER / "cub200_2011-lite0").records.all("final")
+    own = [run for run in runs if run["contestant"] == "multi_similarity"]
+    head = {"512": [], "1024": []}
+    for size, values in head.items():
+        values += [run["test"]["map@r"] for run in own if run["spec"]["model"]["dim"] == int(size)]
+    pairs = [100 * statistics.mean(values) for values in head.values()]
+    pairs += [100 * closed_forms.mean(closed[size], "map@r") for size in head]
+    assert "multi_similarity has {:.1f} and {:.1f} %, whitening {:.1f} and {:.1f}.".format(*pairs) in page
     searches = TournamentFolder(thesis_heads.FOLDER / "cub200_2011-lite0").records.all("search")
     kept = [each["chosen"].endswith("preset") for each in searches if each["contestant"] == "multi_similarity"]
     assert kept == [True] * 5  # "in all five repetitions"
