@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 from similis.cli.losses import FAMILIES, RELATIONS, SAMPLING, needs, options, span, year
-from similis.figures.force_plot import draw_forces, save_forces
+from similis.figures.force_plot import save_forces
 from similis.registry import LossEntry, losses, miners
 
 READING = "Arrows show minus the gradient at a batch of three classes on the circle; a star or a diamond is a proxy."
@@ -25,21 +25,7 @@ def write_losses(docs: Path) -> int:
             picture = folder / "pictures" / f"{entry.name}-{form}.png"
             if not picture.exists() or picture.stat().st_mtime < formula.stat().st_mtime:
                 save_forces(entry.name, picture, form=form)
-        thumbnail = folder / "pictures" / f"{entry.name}.png"
-        if not thumbnail.exists() or thumbnail.stat().st_mtime < formula.stat().st_mtime:
-            save_thumbnail(entry.name, thumbnail)
     return sum(1 for file in folder.rglob("*.*"))
-
-
-def save_thumbnail(name: str, path: Path) -> None:
-    """Points and arrows of the first force picture of a loss, without words."""
-    figure = draw_forces(name)
-    (axes,) = figure.axes
-    for text in [axes.get_legend(), *figure.texts, *(text for text in axes.texts if text.get_text())]:
-        text.set_visible(False)
-    axes.set_position((0, 0, 1, 1))
-    figure.set_size_inches(2, 2)
-    figure.savefig(path, dpi=120)
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -79,7 +65,7 @@ def table_page() -> str:
 
 def card(entry: LossEntry) -> str:
     """Name, year, a small picture, what a loss does and what it needs."""
-    picture = f"![Forces of {entry.name}](pictures/{entry.name}.png)"
+    picture = f"![Forces of {entry.name}](../pictures/losses/{entry.name}.svg)"
     wanted = f"\n\n    Needs {', '.join(needs(entry))}." if needs(entry) else ""
     return f"-   {picture} **[{entry.name}]({entry.name}.md)** {year(entry.paper)}\n\n    {entry.summary}{wanted}\n"
 

@@ -82,7 +82,7 @@ def test_every_loss_has_its_line_and_its_page():
         own = loss_page(entry)
         assert f"::: {entry.function.__module__}.{entry.name}" in own
         assert all(f"pictures/{entry.name}-{form}.png" in own for form in entry.forms)
-        assert f"(pictures/{entry.name}.png)" in page
+        assert f"(../pictures/losses/{entry.name}.svg)" in page
         begin = rf"# {entry.name}\n\n{re.escape(entry.summary)}\n\n!\[.+\]\(pictures/{entry.name}-"
         assert re.match(begin + next(iter(entry.forms)), own)
 
