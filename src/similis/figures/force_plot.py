@@ -82,16 +82,8 @@ def draw_points(axes: Axes, moved: PointForces, *, radius: float, marker: str, s
         moved.points.tolist(), moved.classes.tolist(), moved.forces, moved.strength.tolist(), strict=True
     ):
         x, y = (radius * coordinate for coordinate in place)
-        axes.scatter(
-            [x],
-            [y],
-            s=size,
-            marker=marker,
-            color=COLOURS[label],
-            edgecolor=ink(),
-            linewidth=min(0.6, size / 60),
-            zorder=3,
-        )
+        axes.scatter([x], [y], s=size, marker=marker, color=COLOURS[label], edgecolor=ink(), zorder=3,
+                     linewidth=min(0.6, size / 60))  # fmt: skip
         if strength < STILL:
             axes.scatter([x], [y], s=0.17 * size, marker="o", color="white", edgecolor=COLOURS[label], zorder=4)
             continue

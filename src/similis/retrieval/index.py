@@ -63,12 +63,11 @@ class Index:
     @property
     def labels(self) -> list[str | None]:
         """The label of every row."""
-        names = list(self.numbers)
-        return [names[number] for number in self._labels]
+        return [self._names[number] for number in self._labels]
 
     def entry(self, row: int) -> tuple[str, str | None]:
         """Id and label of a row."""
-        return self.ids[row], list(self.numbers)[self._labels[row]]
+        return self.ids[row], self._names[self._labels[row]]
 
     @property
     def removed(self) -> list[int]:
@@ -130,7 +129,10 @@ class Index:
 
     def _note(self, ids: Sequence[str], labels: Sequence[str | None]) -> None:
         codes = [self.numbers.setdefault(label, len(self.numbers)) for label in labels]
-        self._labels = np.concatenate([self._labels, np.asarray(codes, dtype=np.int32)])
+        self._labels, self._names = (
+            np.concatenate([self._labels, np.asarray(codes, dtype=np.int32)]),
+            list(self.numbers),
+        )
         self._rows.update((name, row) for row, name in enumerate(ids, len(self.ids)))
         self.ids.extend(ids)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from similis.figures.canvas import COLOURS, ink, new_figure, new_grid
 from similis.figures.force_plot import RING, draw_circle
 from similis.figures.forces import DEGREES, LABELS, MOST, PROXY_DEGREES, proxy_places, unit_vectors
 from similis.registry import miners
+from similis.values import Triplets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,10 +36,16 @@ def mined_batch() -> tuple[Tensor, Tensor]:
 def mined_negatives(name: str) -> Tensor:
     """Similarities to the anchor of the negatives that a miner picks for it."""
     x, labels = mined_batch()
-    same, other = labels[:, None] == labels, ~torch.eye(len(labels), dtype=torch.bool)
     options: dict[str, dict[str, Any]] = {"semi_hard_band": {"margin": MARGIN}, "distance_weighted": {"dim": 3}}
-    found = miners.get(name).function(x @ x.T, same & other, ~same, **options.get(name, {}))
+    found = mine_triplets(name, x, labels, options.get(name, {}))
     return (x @ x.T)[0, found.negatives[found.anchors == 0]]
+
+
+def mine_triplets(name: str, x: Tensor, labels: Tensor, options: Mapping[str, Any]) -> Triplets:
+    """What a miner picks from unit vectors."""
+    same, other = labels[:, None] == labels, ~torch.eye(len(labels), dtype=torch.bool)
+    found: Triplets = miners.get(name).function(x @ x.T, same & other, ~same, **options)
+    return found
 
 
 def draw_zones() -> Figure:
@@ -67,8 +74,7 @@ def draw_zones() -> Figure:
 def draw_edges() -> Figure:
     """The comparisons that four kinds of losses make in one batch: solid edges pull, dashed ones push."""
     x, labels = unit_vectors(DEGREES), torch.tensor(LABELS)
-    same, other = labels[:, None] == labels, ~torch.eye(len(labels), dtype=torch.bool)
-    triplets = miners.get("all_triplets").function(x @ x.T, same & other, ~same)
+    triplets = mine_triplets("all_triplets", x, labels, {})
     pairs = list(combinations(range(len(x)), 2))
     figure, panels = new_grid(4, 2, 2.7, 3.0)
     draw_comparisons(panels[0], f"pairs: {len(pairs)}", x, labels, pairs)

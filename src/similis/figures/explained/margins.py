@@ -43,12 +43,12 @@ def draw_wedges() -> Figure:
     figure, panels = new_grid(len(WEDGES), len(WEDGES), 2.4, 3.1)
     for axes, name in zip(panels, WEDGES, strict=True):
         draw_circle(axes, 1.0)
-        for label, colour in zip((0, 1), COLOURS, strict=False):
-            inside = satisfied_angles(name, label)
+        found = [satisfied_angles(name, label) for label in (0, 1)]
+        for label, (inside, colour) in enumerate(zip(found, COLOURS, strict=False)):
             axes.add_patch(Wedge((0, 0), 1.0, float(inside.min()), float(inside.max()), color=colour, alpha=0.3))
             x, y = unit_vectors([PROXIES[label]])[0].tolist()
             axes.scatter([x], [y], marker="*", s=160, color=colour, edgecolor=ink(), zorder=3)
-        between = float(satisfied_angles(name, 1).min() - satisfied_angles(name, 0).max())
+        between = float(found[1].min() - found[0].max())
         margin = "".join(f"{key} {value:g}" for key, value in WEDGES[name].items() if key != "scale")
         axes.set_title(f"{name}\n{margin or 'no margin'}\n{between:.0f} degrees apart", fontsize=9)
         axes.set(xlim=(-1.05, 1.2), ylim=(-1.05, 1.2), aspect="equal")

@@ -89,10 +89,11 @@ def draw_pair_weights() -> Figure:
 def draw_scales() -> Figure:
     """Pull and push of NormFace at four scales, the inverse of its temperature."""
     figure = new_figure(6.6, 3.2)
+    found = {scale: pair_weights("normface", settings={"scale": scale}) for scale in (1.0, 4.0, 16.0, 64.0)}
     for number, word in enumerate(("pull", "push")):
         axes = figure.add_subplot(1, 2, number + 1)
-        for colour, dash, scale in zip(COLOURS, ("-", "--", "-.", ":"), (1.0, 4.0, 16.0, 64.0), strict=False):
-            values = pair_weights("normface", settings={"scale": scale})[word] / (scale / 2)  # the mean of two samples
+        for colour, dash, (scale, weights) in zip(COLOURS, ("-", "--", "-.", ":"), found.items(), strict=False):
+            values = weights[word] / (scale / 2)  # the mean of two samples
             axes.plot(SIMILARITIES, values, color=colour, linestyle=dash, label=f"scale {scale:g}")
         words = f"its own proxy (other: {NEGATIVE:g})" if word == "pull" else f"the other proxy (own: {POSITIVE:g})"
         axes.set(xlabel=f"similarity to {words}", ylabel=f"{word}, a share of the full one")
