@@ -24,13 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import similis
 from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
-from similis.model.vector_file import read_vector_file
-from similis.retrieval.index_choice import K, Target, Trial, choose_index
+from similis.model.vector_file import read_vectors
+from similis.retrieval.index_build import build_codes
+from similis.retrieval.index_choice import K, Target, choose_index, draw_trial
 from similis.retrieval.index_kinds import KINDS, search_parameters
 from similis.retrieval.search import search
 from similis.retrieval.similarity import TILE
@@ -152,28 +154,32 @@ def scale_row(given: argparse.Namespace) -> dict[str, Any]:
 
 def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
     """Kinds and targets on one file of vectors."""
-    x = read_vector_file(given.vectors).vectors if given.vectors else clustered(given.size, 128, 50, 0.7)[0]
-    x = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(1))]  # queries from classes of the gallery
-    asked = min(1000, len(x) // 10)
-    trial = Trial(x[:asked], x[asked:], Target(0.98), "cosine")
-    wanted = torch.nn.functional.normalize(trial.queries).numpy()
-    importlib.import_module("faiss.contrib.torch_utils")  # as the peer does: both sides by the same function
-    rows = {}
+    read = torch.cat([each.vectors for each in read_vectors(given.vectors)]) if given.vectors else None
+    x = clustered(given.size, 128, 50, 0.7)[0] if read is None else read
+    asked, stored = min(1000, len(x) // 10), np.ascontiguousarray(torch.nn.functional.normalize(x).numpy())
+    trial = draw_trial(stored, asked, Target(0.98))
+    faiss, rows = importlib.import_module("faiss"), {}
     for kind in KINDS:
-        found = trial.attempt(kind)
+        found = trial.attempt(kind, build_codes)
         if found is None:
             continue
-        index, figures = found
-        bare = search_parameters(kind, index.effort, None)
+        codes, figures = found
+        params = codes and faiss.IndexRefineSearchParameters(
+            k_factor=KINDS[kind].candidates or figures.effort,
+            base_index_params=search_parameters(kind, figures.effort, None),
+        )
+        bare = faiss.IndexFlatIP(x.shape[1]) if codes is None else faiss.IndexRefineFlat(codes, faiss.swig_ptr(stored))
+        if codes is None:
+            bare.add(stored)
         seconds = alternate({
-            "ours": lambda index=index: index.search(trial.queries, K),
-            "bare": lambda index=index, bare=bare: index.handle.search_numpy(wanted, K, params=bare),
+            "ours": lambda codes=codes, kind=kind, figures=figures: trial.find(codes, kind, figures.effort),
+            "bare": lambda bare=bare, params=params: bare.search(trial.queries, K + 1, params=params),
         }, given.rounds)  # fmt: skip
         rows[kind] = {**figures._asdict(), "of float32": figures.bytes / (4 * x.shape[1]),
                       "ratio to faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip
     for recall, share in TARGETS[: given.targets]:
-        chosen = choose_index(x, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
-        words = chosen.best.kind if chosen.made is not None else f"none; nearest {chosen.best.kind}"
+        _, chosen = choose_index(x, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
+        words = chosen.best.kind if chosen.met else f"none; nearest {chosen.best.kind}"
         rows[f"recall {recall:g} in 1/{share}"] = {"kind": words, "recall": chosen.best.recall}
     return rows
 

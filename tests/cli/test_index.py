@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 import similis
 from similis.cli.index import parse_bytes
-from similis.model.vector_file import read_vector_file
+from similis.model.vector_file import read_vectors
 from similis.retrieval.gallery import Entry
 from similis.values import DataError, UserError
 from tests.cli.test_main import ended
@@ -33,7 +33,7 @@ def test_the_table_the_folder_and_the_figure(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "new" / "kinds.png").read_bytes().startswith(b"\x89PNG")
     index = similis.load_index("kept")
     row = index.search(torch.from_numpy(X[7:8]), 1, labels=["1"]).index[0, 0]
-    assert (index.ids[row], index.labels[row], len(index)) == ("70", "1", 300)
+    assert (*index.entry(row), len(index)) == ("70", "1", 300)
 
 
 def test_a_target_that_no_kind_meets_names_the_nearest_and_writes_nothing(tmp_path, capsys):
@@ -47,10 +47,10 @@ def test_files_of_vectors(tmp_path):
     np.save(tmp_path / "v.npy", X)
     save_file({"vectors": torch.from_numpy(X), "labels": torch.arange(300)}, tmp_path / "v.safetensors")
     for name in ("v.npy", "v.safetensors"):
-        assert torch.equal(read_vector_file(tmp_path / name).vectors, torch.from_numpy(X))
+        assert torch.equal(torch.cat([each.vectors for each in read_vectors(tmp_path / name)]), torch.from_numpy(X))
     model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
     model.gallery.add(torch.eye(256)[:2], [Entry("a", "cat", ""), Entry("b", None, "")])
-    found = read_vector_file(model.save(tmp_path / "model"))
+    (found,) = read_vectors(model.save(tmp_path / "model"))
     assert (found.ids, found.labels, found.model_hash) == (["a", "b"], ["cat", None], model.model_hash)
 
 
@@ -58,13 +58,15 @@ def test_the_part_files_of_embed_are_indexed_under_their_model(tmp_path, capsys)
     source, out = "synthetic?classes=30&images=10&size=16", tmp_path / "parts"
     model = ["--model", "small_conv", "--weights", "none", "--size", "16"]
     assert ended(["embed", source, str(out), *model, "--part-size", "200"]) == 0
-    assert ended(["index", str(out), "--recall", "0.9", "--out", str(tmp_path / "kept")]) == 0
+    words = ["index", str(out), "--recall", "0.9", "--kind", "int8", "--workers", "2", "--out", str(tmp_path / "kept")]
+    assert ended(words) == 0
     index = similis.load_index(tmp_path / "kept")
     expected = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
     assert (len(index), index.model_hash) == (300, expected.model_hash)
-    (out / "part-000001.parquet").unlink()
+    assert index.kind == "int8"
+    (out / "_embedding.json").unlink()
     assert ended(["index", str(out)]) == 1
-    assert "lacks 1 of 2 parts" in capsys.readouterr().err
+    assert "is not finished" in capsys.readouterr().err
 
 
 def test_files_that_hold_no_vectors(tmp_path):
@@ -76,7 +78,7 @@ def test_files_that_hold_no_vectors(tmp_path):
     save_file({"a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "two.safetensors")
     for file in (*tmp_path.iterdir(), tmp_path / "none.npy", tmp_path / "none.txt"):
         with pytest.raises(DataError, match=file.name):
-            read_vector_file(file)
+            list(read_vectors(file))
 
 
 def test_sizes_in_words():

@@ -128,15 +128,6 @@ def test_a_number_is_one_label_in_every_call(model):
     assert [entry.label for entry in model.gallery.contents().entries] == ["4", "4"]
 
 
-def test_an_id_that_is_removed_twice_is_removed_once():
-    index = similis.build_index(torch.eye(4), list("abcd"))
-    index.remove(["b", "b"])
-    assert len(index) == 3
-    with pytest.raises(UserError, match="'x' is not in the index"):
-        index.remove(["a", "x"])
-    assert len(index) == 3  # nothing was half done
-
-
 def test_a_plain_loader_is_embedded_and_verified_without_ids():
     loader = [(torch.eye(6)[i : i + 2].repeat(3, 1), ["a", "b"] * 3) for i in (0, 2, 4)]
     found = similis.embed(torch.nn.Identity(), loader)

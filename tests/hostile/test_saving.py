@@ -140,11 +140,11 @@ def test_a_finished_save_in_a_folder_that_cannot_be_written_says_so(models, tmp_
 
 
 def test_only_the_index_that_was_there_is_replaced(tmp_path):
-    (tmp_path / "my-own.faiss").write_bytes(b"precious")
+    (tmp_path / "my-own.vectors").write_bytes(b"precious")
     similis.save_index(similis.build_index(torch.eye(3)), tmp_path)
     similis.save_index(similis.build_index(torch.eye(4)), tmp_path)
-    assert (tmp_path / "my-own.faiss").read_bytes() == b"precious"
-    assert len(list(tmp_path.glob("*.faiss"))) == 2
+    assert (tmp_path / "my-own.vectors").read_bytes() == b"precious"
+    assert len(list(tmp_path.glob("*.vectors"))) == 2
     assert len(similis.load_index(tmp_path)) == 4
 
 
@@ -153,7 +153,7 @@ def test_an_index_that_names_a_file_elsewhere_deletes_nothing_there(tmp_path):
     outside.write_bytes(b"precious")
     similis.save_index(similis.build_index(torch.eye(3)), place)
     text = (place / "index.json").read_text()
-    own = next(place.glob("*.faiss")).name
+    own = next(place.glob("*.vectors")).name
     (place / "index.json").write_text(text.replace(own, f"../{WEIGHTS}"))
     similis.save_index(similis.build_index(torch.eye(4)), place)
     assert outside.read_bytes() == b"precious"

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 import similis
-from similis.cli import main
 from similis.model.bulk_embedding import embed_data
 from similis.model.load import ModelChoice
-from similis.values import UserError
+from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 
 MODEL = ModelChoice("small_conv", weights=None, size=16, device="cpu")
@@ -42,25 +41,9 @@ def test_vectors_that_name_no_model_are_refused_as_a_file(tmp_path):
         MODEL.open().add(similis.open_data(str(tmp_path / "bare.parquet")))
 
 
-@pytest.mark.parametrize("key", ["path", "content"])
-def test_a_vector_keeps_its_id_when_photos_are_added(tmp_path, key):
-    some, more = ["a3", "a5", "b4"], ["a1", "a3", "a4", "a5", "b0", "b4", "c9"]
-    seeds = {name: seed for seed, name in enumerate(more)}
-    tables = []
-    for names in (some, more):
-        root = write(tmp_path / str(len(names)), {f"{name[0]}/{name}.png": picture(seeds[name]) for name in names})
-        words = f"embed {root} {root}-out --model small_conv --weights none --size 16 --key {key} --device cpu"
-        with pytest.raises(SystemExit) as ended:
-            main(words.split())
-        assert not ended.value.code
-        tables.append(pq.read_table(str(root) + "-out").to_pylist())
-    before, after = ({row["id"]: row["path"] for row in table} for table in tables)
-    assert len(before) == 3
-    assert before.items() <= after.items()
-
-
-def test_images_that_share_an_id_are_refused_before_anything_is_embedded(tmp_path):
-    root = write(tmp_path / "photos", {"a/1.png": picture(1), "b/2.png": picture(1)})
-    with pytest.raises(UserError, match="--key path"):
-        embed_data(similis.open_data(str(root)), tmp_path / "out", MODEL, key="content")
+def test_a_path_that_is_listed_twice_is_refused_before_anything_is_embedded(tmp_path):
+    root = photos(tmp_path / "photos", ["a1", "b1"])
+    (root / "twice.csv").write_text("path,label\na/a1.png,1\nb/b1.png,2\na/a1.png,1\n")
+    with pytest.raises(DataError, match="more than once"):
+        embed_data(root / "twice.csv", tmp_path / "out", MODEL)
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Bulk embedding: every image once in part files, whatever is killed, and refused where it would mix two jobs."""
+"""Bulk embedding: every image once in part files, whatever is killed, changed or unreadable; S3 on loopback."""
 
 import json
 import os
@@ -8,16 +8,19 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 from similis.cli import main
 from similis.data.open_data import open_data
+from similis.data.readers.part_files import list_part_files
 from similis.model.bulk_embedding import embed_data
 from similis.model.load import ModelChoice, pretrained
 from similis.retrieval.evaluate import evaluate
 from similis.values import DataError, UserError
+from tests.data.pictures import picture, write
 
 SOURCE = "synthetic?classes=8&images=5&size=16"
 MODEL = ModelChoice("small_conv", weights=None, size=16, device="cpu")
@@ -28,22 +31,32 @@ def data():
     return open_data(SOURCE)
 
 
+def photos(folder: Path) -> Path:
+    return write(folder, {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(10)})
+
+
 def files(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
+def ids_of(folder: Path) -> list[str]:
+    return [key for path in list_part_files(folder) for key in pq.read_table(path).column("id").to_pylist()]
+
+
 def test_parts_hold_every_vector_with_its_attributes_and_open_as_a_source(data, tmp_path):
     seen = []
-    done = embed_data(data, tmp_path / "out", MODEL, part_size=16, batch_size=4, on_part=lambda *now: seen.append(now))
-    assert (done.images, done.dim, done.parts, done.embedded) == (40, 256, 3, 40)
-    assert seen == [(40, 16), (40, 16), (40, 8)]
-    first = pq.read_table(tmp_path / "out" / "part-000000.parquet")
-    assert first.column_names[:3] == ["id", "vector", "label"]
+    done = embed_data(data, tmp_path / "out", MODEL, part_size=16, batch_size=4, on_part=seen.append)
+    assert (done.images, done.dim, done.parts, done.embedded, done.skipped) == (40, 256, len(seen), 40, 0)
+    assert sum(seen) == 40
+    assert max(seen) <= 16
+    first = pq.read_table(list_part_files(tmp_path / "out")[0])
+    assert first.column_names[:2] == ["id", "vector"]
     assert {"path", "class_name", "split", "content"} <= set(first.column_names)
     assert str(first.schema.field("vector").type).startswith("fixed_size_list<")
     opened = open_data(tmp_path / "out")
-    assert torch.equal(opened.vectors, pretrained("small_conv", weights=None, size=16, device="cpu").encode(data))
-    assert first.column("id").to_pylist() == data.values("path")[:16]
+    expected = pretrained("small_conv", weights=None, size=16, device="cpu").encode(data)
+    torch.testing.assert_close(opened.vectors, expected, rtol=1e-6, atol=1e-6)
+    assert ids_of(tmp_path / "out") == data.values("path")
     for column in ("path", "label", "class_name", "split"):
         assert opened.values(column) == data.values(column)
 
@@ -59,44 +72,136 @@ def test_the_command_evaluates_ready_vectors(data, tmp_path, capsys):
     assert found["dim"] == 256
 
 
-def test_a_second_call_keeps_whole_parts_and_embeds_missing_and_damaged_ones(data, tmp_path):
-    done = embed_data(data, tmp_path, MODEL, part_size=8)
-    before = files(tmp_path)
-    (tmp_path / "part-000001.parquet").unlink()
-    damaged = tmp_path / "part-000003.parquet"
+def test_a_second_call_keeps_whole_parts_and_embeds_missing_and_damaged_ones(tmp_path):
+    source, out = photos(tmp_path / "photos"), tmp_path / "out"
+    done = embed_data(source, out, MODEL, part_size=8)
+    before, (gone, damaged, *_) = files(out), list_part_files(out)
+    lost = sum(pq.read_metadata(path).num_rows for path in (gone, damaged))
+    gone.unlink()
     damaged.write_bytes(damaged.read_bytes()[:-100])
-    (tmp_path / ".part-000001.parquet.node.7").write_bytes(b"half")
-    again = embed_data(data, tmp_path, MODEL, part_size=8)
-    assert (again.embedded, again.checksum) == (16, done.checksum)
-    after = files(tmp_path)
+    (out / f".{gone.name}.node.7").write_bytes(b"half")
+    again = embed_data(source, out, MODEL, part_size=8)
+    assert (again.embedded, again.checksum) == (lost, done.checksum)
+    after = files(out)
     assert set(after) == set(before)
-    assert {name for name in after if after[name] != before[name]} == {"part-000001.parquet", "part-000003.parquet"}
+    changed = {name for name in after if after[name] != before[name]} - {"_embedding.json"}
+    assert changed == {gone.name, damaged.name}
+
+
+def test_a_collection_is_followed_by_key_and_content(tmp_path):
+    source, out = photos(tmp_path / "photos"), tmp_path / "out"
+    embed_data(source, out, MODEL, part_size=8)
+    before = files(out)
+    write(source, {"kind2/new.png": picture(900), "kind4/3.png": picture(901)})
+    (source / "kind0" / "0.png").unlink()
+    os.utime(source / "kind5" / "5.png")  # another time, the same contents
+    again = embed_data(source, out, MODEL, part_size=8)
+    assert (again.images, again.embedded) == (60, 2)
+    assert len(set(before) & set(files(out))) > again.parts // 2  # a change stays in its own part
+    fresh = embed_data(source, tmp_path / "fresh", MODEL, part_size=8)
+    assert ids_of(out) == ids_of(tmp_path / "fresh") == sorted(set(ids_of(out)))
+    vectors = [open_data(folder).vectors for folder in (out, tmp_path / "fresh")]
+    torch.testing.assert_close(*vectors)
+    assert again.parts == fresh.parts
+
+
+def test_unreadable_images_are_listed_with_their_reasons(tmp_path):
+    source, out = photos(tmp_path / "photos"), tmp_path / "out"
+    write(source, {"kind1/bad.png": b"no image"})
+    with pytest.raises(DataError, match=r"1 of 61 items .*kind1/bad.png.* --max-skipped 0.016"):
+        embed_data(source, out, MODEL)
+    with pytest.raises(DataError, match="not finished"):
+        open_data(out)
+    done = embed_data(source, out, MODEL, max_skipped=0.02)
+    assert (done.images, done.embedded, done.skipped) == (60, 0, 1)
+    (line,) = pq.read_table(out / "skipped.parquet").to_pylist()
+    assert line["id"] == "kind1/bad.png"
+    assert "known format" in line["reason"]
+    write(source, {"kind1/bad.png": picture(1)})
+    assert embed_data(source, out, MODEL).skipped == 0
+    assert not (out / "skipped.parquet").exists()
+
+
+def test_tables_of_images_and_of_features_are_chunks(data, tmp_path):
+    records = [{"bytes": data.read_bytes(row), "path": None} for row in range(40)]
+    for shard in range(2):
+        rows = records[20 * shard : 20 * shard + 20]
+        (tmp_path / "images").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"image": rows, "label": [1] * 20}), tmp_path / "images" / f"{shard}.parquet")
+    assert embed_data(tmp_path / "images", tmp_path / "a", MODEL).images == 40
+    opened = open_data(tmp_path / "a")
+    assert opened.values("path")[39] == "1.parquet#19"
+    torch.testing.assert_close(opened.vectors, open_data(save(data, tmp_path / "b")).vectors)
+    own = pretrained("identity", weights=None, features=5).save(tmp_path / "model")
+    features = torch.randn(6, 5)
+    features[2, 1] = torch.nan
+    pq.write_table(pa.table({"id": list("abcdef"), "vector": features.tolist()}), tmp_path / "features.parquet")
+    done = embed_data(tmp_path / "features.parquet", tmp_path / "c", ModelChoice(str(own)), max_skipped=1)
+    assert (done.images, done.skipped, ids_of(tmp_path / "c")) == (5, 1, list("abdef"))
+
+
+def save(data, out: Path) -> Path:
+    embed_data(data, out, MODEL)
+    return out
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A bucket of moto's S3 server, and a function that counts the reads of single objects since the last call."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        patch.setenv("AWS_ACCESS_KEY_ID", "key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        system = fsspec.filesystem("s3", skip_instance_cache=True)
+        system.mkdir("photos")
+        yield system
+    server.stop()
+
+
+def test_a_bucket_is_embedded_into_a_bucket(bucket, tmp_path, monkeypatch):
+    local = photos(tmp_path / "photos")
+    bucket.put(str(local), "photos/all", recursive=True)
+    reads = []
+    whole = type(bucket)._cat_file
+
+    async def counted(self, path, **options):
+        reads.append(path)
+        return await whole(self, path, **options)
+
+    monkeypatch.setattr(type(bucket), "_cat_file", counted)
+    done = embed_data("s3://photos/all", "s3://photos/out", MODEL, part_size=16)
+    assert (done.images, done.embedded) == (60, 60)
+    assert sorted(reads) == sorted(set(reads))  # each object once
+    assert len(reads) == 60
+    bucket.pipe_file("photos/all/kind3/new.png", picture(902))
+    bucket.rm_file("photos/all/kind0/1.png")
+    again = embed_data("s3://photos/all", "s3://photos/out", MODEL, part_size=16)
+    assert (again.images, again.embedded) == (60, 1)
+    bucket.get("photos/out", str(tmp_path / "out"), recursive=True)
+    assert ids_of(tmp_path / "out") == sorted({*ids_of(tmp_path / "out")} | {"kind3/new.png"})
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"model": ModelChoice("small_conv", None, 12, "cpu")}, "another embedding .model "),
-        ({"data": open_data("synthetic?classes=8&images=5&size=12")}, "another embedding .source "),
-        ({"part_size": 9}, "part_size 16 instead of 9"),
-        ({"folder": "s3://bucket/out"}, "is a URL"),
         ({"part_size": 0}, "part_size=0"),
+        ({"max_skipped": 2.0}, "from 0 to 1"),
+        ({"source": "nowhere/at/all"}, "no folder or file"),
     ],
 )
 def test_two_jobs_are_not_mixed(change, words, data, tmp_path):
-    job = {"data": data, "folder": tmp_path, "model": MODEL, "part_size": 16}
+    job = {"source": data, "folder": tmp_path, "model": MODEL, "part_size": 16}
     embed_data(**job)
     before = files(tmp_path)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises((UserError, DataError), match=words):
         embed_data(**job | change)
     assert files(tmp_path) == before
-
-
-def test_an_unfinished_folder_is_no_source(data, tmp_path):
-    embed_data(data, tmp_path, MODEL, part_size=16)
-    (tmp_path / "part-000001.parquet").unlink()
-    with pytest.raises(DataError, match=r"lacks 1 of 3 parts, the first is part 1; restart `similis embed`"):
-        open_data(tmp_path)
 
 
 def test_a_folder_called_parquet_without_parts_is_a_data_error(tmp_path):
@@ -158,8 +263,7 @@ def test_a_killed_worker_and_a_killed_driver_leave_no_trace(tmp_path):
     given = open_data(WORDS[0])
     choice = ModelChoice("small_conv", weights=None, size=48, device="cpu")
     done = embed_data(given, out, choice, part_size=8)
-    assert 0 < done.embedded <= 400 - 8 * len(whole)
+    assert 0 < done.embedded <= 400 - len(whole)
     assert kept == {name: (out / name).stat().st_mtime_ns for name in whole}  # nothing was computed twice
     assert done.checksum == embed_data(given, tmp_path / "undisturbed", choice, part_size=8).checksum
-    ids = [number for path in sorted(out.iterdir()) for number in pq.read_table(path).column("id").to_pylist()]
-    assert ids == given.values("path")  # every image once
+    assert ids_of(out) == given.values("path")  # every image once

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from similis.cli.json_output import Outcome, Result
+from similis.cli.options import OnRay
 from similis.cli.screen import print_lines, show_table
 from similis.values import UserError
 
@@ -28,21 +29,28 @@ def index(
     queries: Annotated[int, typer.Option(help="Vectors held out as queries.", min=10)] = 1000,
     sample: Annotated[int, typer.Option(help="Vectors that each kind is measured on.", min=1000)] = 100_000,
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
+    kind: Annotated[
+        str | None, typer.Option(help="Build this kind; docs/retrieval.md has them. [the smallest]")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that encode shards. [1]", min=1)] = None,
+    on_ray: OnRay = False,
 ) -> Result | Outcome:
     """Build the index with the fewest bytes that finds enough of the exact neighbours of your own vectors."""
-    from similis.model.index_folder import save_index
-    from similis.model.vector_file import read_vector_file
-    from similis.retrieval.index_choice import Target, choose_index
+    from similis.engine.executor import Executor
+    from similis.model.index_folder import build_folder
+    from similis.model.vector_file import read_vectors
+    from similis.retrieval.index_choice import Target
+    from similis.retrieval.index_kinds import KINDS
 
     target = Target(recall, parse_bytes(memory) if memory else None)
-    read = read_vector_file(vectors)
-    found = choose_index(
-        read.vectors, read.ids, read.labels, target=target, queries=queries, sample=sample, model_hash=read.model_hash,
-        similarity=similarity,  # type: ignore[arg-type]  # choose_index checks it
+    found, count, dim = build_folder(
+        read_vectors(vectors), out, target=target, kinds=[kind] if kind else list(KINDS), queries=queries,
+        sample=sample, executor=Executor(workers, on_ray),
+        similarity=similarity,  # type: ignore[arg-type]  # build_folder checks it
     )  # fmt: skip
-    (count, dim), best = read.vectors.shape, found.best
+    best = found.best
     title = f"{vectors.name}: {count:,} vectors of {dim} dimensions, measured on {found.table[0].rows:,}"
-    heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "queries/s", "MB", "target")
+    heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "at least", "queries/s", "MB", "target")
     show_table(title, heads, [kind_row(one, target, count) for one in found.table])
     if figure is not None:
         from similis.figures.recall_plots import draw_index_kinds
@@ -50,22 +58,25 @@ def index(
 
         points = [(one.kind, one.bytes, one.recall) for one in found.table]
         write_picture(draw_index_kinds(points, recall, title), figure)
-    folder = None if found.made is None or out is None else save_index(found.made, out)
-    words = f"{best.kind}: recall@10 {best.recall:.4f} in {best.bytes * count / 1e6:,.1f} MB"
-    if found.made is None:
+    folder = out if found.met else None
+    words = (
+        f"{best.kind}: recall@10 {best.recall:.4f}, at least {best.lower:.4f}, in {best.bytes * count / 1e6:,.1f} MB"
+    )
+    if not found.met:
         words = f"No kind meets the target. The nearest is {words}. Lower --recall or raise --memory."
     words += f"; written to {folder}" if folder else ""
     print_lines(words)
-    result = {"vectors": count, "dim": dim, "met": found.made is not None, "best": best, "kinds": found.table,
+    result = {"vectors": count, "dim": dim, "met": found.met, "best": best, "kinds": found.table,
               "folder": folder, "figure": figure}  # fmt: skip
-    return result if found.made is not None else Outcome(result, 1)
+    return result if found.met else Outcome(result, 1)
 
 
 def kind_row(found: Measured, target: Target, count: int) -> tuple[str, ...]:
     """A kind in words."""
     verdict = "met" if target.is_met(found, count) else "recall" if target.fits(found, count) else "memory"
     return (found.kind, str(found.effort), f"{found.bytes:.1f}", f"{found.build_seconds:.2f}", f"{found.recall:.4f}",
-            f"{found.queries_per_second:,.0f}", f"{found.bytes * count / 1e6:,.1f}", verdict)  # fmt: skip
+            f"{found.lower:.4f}", f"{found.queries_per_second:,.0f}", f"{found.bytes * count / 1e6:,.1f}",
+            verdict)  # fmt: skip
 
 
 def parse_bytes(words: str) -> int:

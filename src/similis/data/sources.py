@@ -67,9 +67,29 @@ def file_version(place: str) -> Version:
     if not is_url(place):
         return version_of(Path(place).stat())
     system, path = connect(place)
-    facts = system.info(path)
+    return remote_version(system.info(path))
+
+
+def remote_version(facts: dict[str, Any]) -> Version:
+    """The version of a file behind an fsspec URL, from what its listing states."""
     marks = [(key, str(facts[key])) for key in _MARKS if facts.get(key)]
     return Version(digest_of(repr((facts.get("size"), marks)).encode()), settled=bool(marks))
+
+
+def file_size(place: str) -> int:
+    """Bytes of a file, local or behind an fsspec URL."""
+    if not is_url(place):
+        return Path(place).stat().st_size
+    system, path = connect(place)
+    return int(system.size(path) or 0)
+
+
+def read_whole(place: str) -> bytes:
+    """The bytes of a file, local or behind an fsspec URL, by one request."""
+    if not is_url(place):
+        return Path(place).read_bytes()
+    system, path = connect(place)
+    return bytes(system.cat_file(path))
 
 
 def image_version(place: str) -> Version:
@@ -104,8 +124,7 @@ class FolderSource:
         """The file's bytes."""
         place = join_path(self.root, path)
         try:
-            with open_binary(place) as file:
-                return bytes(file.read())
+            return read_whole(place)
         except FileNotFoundError as error:
             raise DataError(
                 f"{path!r} is missing below {self.root!r}; restore it, or remove it from the data"

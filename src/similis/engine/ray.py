@@ -16,6 +16,7 @@ from similis.engine.process_pool import Item, Result, WorkersLostError, report_r
 from similis.values import UserError, import_extra
 
 RETRIES = 10  # lost workers
+WAITING = 8  # tasks for each processor of the cluster that are begun or wait
 
 
 @dataclass(frozen=True)
@@ -92,30 +93,30 @@ def map(  # noqa: A001 - as in the engine on this machine
 
     Args:
         function: of one item; called again after a lost worker, so it should go on where it was.
-        items: what to work on.
-        workers: tasks at a time; None for as many as the cluster can run.
+        items: what to work on; taken as they are needed.
+        workers: tasks at a time; None for as many as the cluster can run, and some that wait.
         share: what one task takes of the cluster.
         retries: lost workers per task before it counts as failed.
         on_result: called with each result as soon as it is there.
     """
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers} given; give 1 or more")
-    ray, work = ray_library(), list(items)
+    ray, share = ray_library(), share or Share()
     connect()
-    task = ray.remote(call_at).options(max_retries=retries, retry_exceptions=False, **(share or Share()).options())
+    task = ray.remote(call_at).options(max_retries=retries, retry_exceptions=False, **share.options())
     home, waiting, found = str(Path.cwd()), dict[Any, int](), dict[int, Result]()
 
     def finish_one() -> None:
         number, result = first_result(ray, waiting, retries)
         found[number] = report_result(result, on_result)
 
-    for number, item in enumerate(work):
-        if workers is not None and len(waiting) >= workers:
+    for number, item in enumerate(items):
+        if len(waiting) >= (workers or WAITING * ray.cluster_resources().get("CPU", 1.0)):
             finish_one()
         waiting[task.remote(home, function, item)] = number
     while waiting:
         finish_one()
-    return [found[number] for number in range(len(work))]
+    return [found[number] for number in range(len(found))]
 
 
 def first_result(ray: Any, waiting: dict[Any, int], retries: int) -> tuple[int, Any]:

@@ -22,7 +22,7 @@ from similis.retrieval.gallery import Gallery
 from similis.run.machine import Machine
 from similis.run.parts import images_for
 from similis.training.tensors import cached_tensors
-from similis.values import UserError
+from similis.values import UserError, send
 
 CHUNK = 256  # items that are open at once
 
@@ -79,12 +79,33 @@ class Encoder:
             return "" if self.embedder.preprocessing is not None else digest_of(opened.numpy().tobytes())
         return item_digest(opened)
 
-    def prepare(self, items: Sequence[Any]) -> tuple[Any, Tensor]:
-        """Pixels (n, S, S, 3) as the network sees them, and the same normalised, (n, 3, S, S), on its device."""
+    def decode(self, data: bytes) -> Tensor:
+        """Pixels (S, S, 3) of one encoded image as the network sees them."""
+        return self._item_data([data]).fetch(Request(torch.zeros(1, dtype=torch.long), "eval", 0, 0))[0]
+
+    def encode_pixels(self, pixels: Tensor) -> Tensor:
+        """Embeddings (N, D) of decoded images (N, S, S, 3), in one forward."""
+        images = self._item_data([]).finish(send(pixels, self.machine.chosen), channels_last=True)
+        return embed(self.embedder, [(images, torch.zeros(len(images)))], count=len(images)).vectors
+
+    def encode_features(self, features: Tensor, batch_size: int) -> Tensor:
+        """Embeddings (N, D) of vectors (N, F), for a network of vectors."""
+        if self.embedder.preprocessing is not None:
+            raise UserError(
+                "the data are vectors, and this is a network of images; give the images, or --model of vectors"
+            )
+        data = FeatureData(features, torch.zeros(len(features), dtype=torch.long))
+        return self._forward(Loader(data, device=self.machine.chosen), len(features), batch_size)
+
+    def _item_data(self, items: Sequence[Any]) -> ItemData:
         look = self.embedder.preprocessing
         if look is None:
             raise UserError("this model takes vectors, which have no places; give it a network of images")
-        data = ItemData([self.open(item) for item in items], look)
+        return ItemData(items, look)
+
+    def prepare(self, items: Sequence[Any]) -> tuple[Any, Tensor]:
+        """Pixels (n, S, S, 3) as the network sees them, and the same normalised, (n, 3, S, S), on its device."""
+        data = self._item_data([self.open(item) for item in items])
         raw = data.fetch(Request(torch.arange(len(items)), "eval", 0, 0))
         return raw.numpy(), data.finish(raw, channels_last=True).to(self.machine.chosen)
 

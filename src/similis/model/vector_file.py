@@ -1,20 +1,23 @@
-"""Vectors from a file: .npy, .safetensors, Parquet with a column ``vector``, or the gallery of a saved model."""
+"""Vectors from a file, block by block: .npy, .safetensors, Parquet with a column ``vector``, or a saved model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from similis.data.readers.part_files import list_part_files, read_part_files, read_stamp
+from similis.data.readers.part_files import list_part_files, read_listing, stamp_of
 from similis.model.bundle_files import holds_model
 from similis.model.load import load
 from similis.training.files import in_one_line
 from similis.values import DataError, import_extra
+
+BLOCK = 2**16
 
 
 class NamedVectors(NamedTuple):
@@ -26,62 +29,80 @@ class NamedVectors(NamedTuple):
     model_hash: str = ""
 
 
-def read_vector_file(path: Path) -> NamedVectors:
-    """Read vectors by the ending of their file."""
-    readers = {".npy": read_npy, ".safetensors": read_safetensors, ".parquet": read_parquet}
-    if holds_model(path):
-        model = load(path, device="cpu")
-        held = model.gallery.contents()
-        names, labels = [entry.id for entry in held.entries], [entry.label for entry in held.entries]
-        return NamedVectors(held.vectors, names, labels, model.model_hash)
-    kind = ".parquet" if path.is_dir() and list_part_files(path) else path.suffix
+def read_vectors(path: Path) -> Iterator[NamedVectors]:
+    """The blocks of vectors of a file, by its ending; of a folder all part files of ``similis embed``."""
+    readers = {".npy": read_npy, ".safetensors": read_safetensors, ".parquet": read_parquet, "model": read_gallery}
+    kind = path.suffix
+    if path.is_dir():
+        kind = "model" if holds_model(path) else ".parquet" if list_part_files(path) else ""
     if kind not in readers or not path.exists():
         raise DataError(
             f"no vectors at {path}; give a .npy, .safetensors or .parquet file, a folder of part files, "
             "or the folder of a saved model"
         )
     try:
-        found = readers[kind](path)
+        for block in readers[kind](path):
+            shape = tuple(block.vectors.shape)
+            if len(shape) != 2 or not block.vectors.is_floating_point():
+                raise DataError(f"{path} holds {shape} of {block.vectors.dtype}; a matrix (N, D) of floats is needed")
+            yield block
     except DataError:
         raise
     except (OSError, ValueError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read ({in_one_line(error)}); write it again") from error
-    if found.vectors.ndim != 2 or not found.vectors.is_floating_point():
-        raise DataError(
-            f"{path} holds {tuple(found.vectors.shape)} of {found.vectors.dtype}; a matrix (N, D) of floats is needed"
-        )
-    return found
 
 
-def read_npy(path: Path) -> NamedVectors:
+def read_gallery(path: Path) -> Iterator[NamedVectors]:
+    """The gallery of a saved model."""
+    model = load(path, device="cpu")
+    held = model.gallery.contents()
+    names, labels = [entry.id for entry in held.entries], [entry.label for entry in held.entries]
+    yield NamedVectors(held.vectors, names, labels, model.model_hash)
+
+
+def read_npy(path: Path) -> Iterator[NamedVectors]:
     """An array, read as it is needed."""
-    return NamedVectors(torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False)))
+    yield from blocks_of(np.load(path, mmap_mode="c", allow_pickle=False))
 
 
-def read_safetensors(path: Path) -> NamedVectors:
+def read_safetensors(path: Path) -> Iterator[NamedVectors]:
     """The tensor ``vectors``, or the only one there is."""
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="np") as file:
         names = list(file.keys())
         name = "vectors" if "vectors" in names else names[0]
         if name != "vectors" and len(names) > 1:
             raise DataError(f"{path} holds {names}; name the tensor of the vectors 'vectors'")
-        return NamedVectors(file.get_tensor(name))
+        yield from blocks_of(file.get_tensor(name))
 
 
-def read_parquet(path: Path) -> NamedVectors:
+def blocks_of(array: Any) -> Iterator[NamedVectors]:
+    """An array in blocks of rows."""
+    for start in range(0, max(1, len(array)) if array.ndim else 1, BLOCK):
+        yield NamedVectors(torch.from_numpy(np.array(array[start : start + BLOCK] if array.ndim else array)))
+
+
+def read_parquet(path: Path) -> Iterator[NamedVectors]:
     """Columns ``vector``, perhaps ``id``, and ``class_name`` or ``label``; of a folder all its part files."""
-    if path.is_dir():
-        table, first = read_part_files(str(path)), list_part_files(path)[0]
-    else:
-        table, first = import_extra("pyarrow.parquet").read_table(path, partitioning=None), path
-    stamp = read_stamp(first) or {}
-    if "vector" not in table.column_names:
-        raise DataError(f"{path} has the columns {table.column_names}; the vectors belong into a column 'vector'")
-    flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    if not len(table) or len(flat) % len(table):
-        raise DataError(f"{path} has {len(table)} rows and {len(flat)} numbers; every vector needs the same length")
-    vectors = torch.from_numpy(np.array(flat).reshape(len(table), -1))
-    ids = table["id"].to_pylist() if "id" in table.column_names else range(len(table))
-    label = next((name for name in ("class_name", "label") if name in table.column_names), None)
-    labels = [None if one is None else str(one) for one in table[label].to_pylist()] if label else None
-    return NamedVectors(vectors, [str(name) for name in ids], labels, stamp.get("model", ""))
+    files, before = list_part_files(path) if path.is_dir() else [path], 0
+    for file in files:
+        opened = import_extra("pyarrow.parquet").ParquetFile(file)
+        names, stamp = opened.schema_arrow.names, stamp_of(opened.schema_arrow.metadata) or {}
+        if stamp and path.is_dir() and file == files[0]:
+            read_listing(str(path))
+        if "vector" not in names:
+            raise DataError(f"{path} has the columns {names}; the vectors belong into a column 'vector'")
+        for batch in opened.iter_batches(BLOCK):
+            yield read_batch(batch, path, before)._replace(model_hash=stamp.get("model", ""))
+            before += len(batch)
+
+
+def read_batch(batch: Any, path: Path, before: int) -> NamedVectors:
+    """Some rows of a table, with the number of those before them."""
+    flat, names = batch.column("vector").flatten().to_numpy(zero_copy_only=False), batch.schema.names
+    if not len(batch) or len(flat) % len(batch):
+        raise DataError(f"{path} has {len(batch)} rows and {len(flat)} numbers; every vector needs the same length")
+    vectors = torch.from_numpy(np.array(flat).reshape(len(batch), -1))
+    ids = batch.column("id").to_pylist() if "id" in names else range(before, before + len(batch))
+    label = next((name for name in ("class_name", "label") if name in names), None)
+    labels = [None if one is None else str(one) for one in batch.column(label).to_pylist()] if label else None
+    return NamedVectors(vectors, [str(name) for name in ids], labels)

@@ -1,4 +1,4 @@
-"""An index that grows, shrinks and filters by label: codes to search, full vectors to score the best again."""
+"""An index: codes to search, and full vectors, which may stay on the disk, to score the best again."""
 
 from __future__ import annotations
 
@@ -9,70 +9,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.retrieval.index_kinds import KINDS, Array, count_bytes, empty_handle, search_handle, vectors_of
-from similis.retrieval.search import search
+from similis.retrieval.index_build import RowFile, build_codes
+from similis.retrieval.index_kinds import KINDS, Array, count_bytes, nearest_rows, search_codes
 from similis.retrieval.similarity import Similarity, check_dot_range, to_comparable
 from similis.values import Neighbors, UserError
 
 FEW = 4096  # rows that a label leaves: so few are compared exactly, for a graph finds hardly any of them
+BLOCK = 2**18  # vectors compared exactly at once
+SCORED = 2**22  # coordinates of candidates scored again at once
 
 
 class Index:
     """Vectors as codes that are searched, and in full precision to score the best candidates again.
 
+    An index does not change: to add or remove vectors, build it again (``similis embed`` computes only what is new), or
+    use a vector database.
+
     Attributes:
-        ids: of all rows, removed ones too; :meth:`search` returns rows.
+        codes: of faiss; None for "flat".
+        stored: (N, D) float32 as they are compared, in memory or memory-mapped.
+        ids: of all rows; :meth:`search` returns rows.
+        numbers: (N,) of the label of each row.
+        names: the label of each number.
         kind: a key of ``KINDS``.
         effort: how thoroughly to search, one of the kind's ``efforts``.
         model_hash: of the model that made the vectors; "" if unknown.
-        read_only: whether the vectors stay on the disk, memory-mapped.
     """
 
     def __init__(
         self,
-        handle: Any,
+        codes: Any,
+        stored: Tensor,
         ids: Sequence[str],
-        labels: Sequence[str | None],
+        numbers: Array,
+        names: Sequence[str | None],
         *,
         kind: str,
         effort: int,
         similarity: Similarity = "cosine",
         model_hash: str = "",
-        removed: Sequence[int] = (),
-        read_only: bool = False,
     ) -> None:
-        self.handle, self.kind, self.effort, self.similarity = handle, kind, effort, similarity
-        self.model_hash, self.read_only = model_hash, read_only
-        self.ids: list[str] = []
-        self.numbers: dict[str | None, int] = {None: 0}  # label -> its number
-        self._labels = np.zeros(0, dtype=np.int32)
-        self._rows: dict[str, int] = {}  # id -> row, without the removed ones
-        self._note(ids, labels)
-        for row in removed:
-            if self._rows.get(ids[row]) == row:
-                del self._rows[ids[row]]
+        self.codes, self.stored, self.ids, self.numbers, self.names = codes, stored, ids, numbers, list(names)
+        self.kind, self.effort, self.similarity, self.model_hash = kind, effort, similarity, model_hash
+        self._known = {name: number for number, name in enumerate(self.names)}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.stored)
 
     @property
     def dim(self) -> int:
         """D, the length of a vector."""
-        return int(self.handle.d)
-
-    @property
-    def labels(self) -> list[str | None]:
-        """The label of every row."""
-        return [self._names[number] for number in self._labels]
+        return int(self.stored.shape[1])
 
     def entry(self, row: int) -> tuple[str, str | None]:
         """Id and label of a row."""
-        return self.ids[row], self._names[self._labels[row]]
-
-    @property
-    def removed(self) -> list[int]:
-        """Rows that are no longer found."""
-        return sorted(set(range(len(self.ids))) - set(self._rows.values()))
+        return self.ids[int(row)], self.names[self.numbers[int(row)]]
 
     def search(self, queries: Tensor, k: int, labels: Sequence[str] | None = None) -> Neighbors:
         """The k nearest rows (Q, k) that the index finds, falling; -1 and -inf where it finds fewer.
@@ -86,69 +77,60 @@ class Index:
             raise UserError(
                 f"k={k} and queries {tuple(queries.shape)} given; k is 1 or more and queries are (Q, {self.dim})"
             )
-        allowed = self._allowed_rows(labels)
-        if allowed is not None and len(allowed) <= FEW:
-            near = search(queries.float().cpu(), self.vectors(allowed), k, similarity=self.similarity)
-            rows = torch.from_numpy(allowed)[near.index.clamp(min=0)] if len(allowed) else near.index
-            return Neighbors(torch.where(near.index < 0, -1, rows), near.similarity)
-        wanted = _array(to_comparable(queries, self.similarity))
-        values, found = search_handle(self.handle, self.kind, self.effort, wanted, k, allowed=allowed)
-        index = torch.from_numpy(found)
-        return Neighbors(index, torch.where(index >= 0, torch.from_numpy(values), -torch.inf))
-
-    def vectors(self, rows: Array) -> Tensor:
-        """The vectors (n, D) of these rows as they are compared: of unit length for "cosine"."""
-        return torch.from_numpy(vectors_of(self.handle, self.kind, rows)) if len(rows) else torch.empty(0, self.dim)
-
-    def add(self, vectors: Tensor, ids: Sequence[str], labels: Sequence[str | None] | None = None) -> None:
-        """Append vectors (n, D); a known id is replaced, and of one id given twice the last counts."""
-        labels = [None] * len(ids) if labels is None else labels
-        if vectors.shape != (len(ids), self.dim) or len(labels) != len(ids):
-            raise UserError(
-                f"vectors {tuple(vectors.shape)}, {len(ids)} ids and {len(labels)} labels given; "
-                f"this index takes (n, {self.dim}) with an id and a label each"
-            )
-        self._check_writable()
-        rows = _array(to_comparable(vectors, self.similarity))
-        self.remove([name for name in ids if name in self._rows])
-        self.handle.add(rows)
-        self._note(ids, labels)
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Never find these ids again; unknown ones raise an error. Their space returns when you build a new index."""
-        missing = [name for name in ids if name not in self._rows]
-        if missing:
-            raise UserError(f"{missing[0]!r} is not in the index, which holds {len(self)} ids; leave it out")
-        self._check_writable()
-        for name in dict.fromkeys(ids):  # an id given twice is removed once
-            del self._rows[name]
+        wanted, rows = _array(to_comparable(queries, self.similarity)), None
+        if labels is not None:
+            rows = np.flatnonzero(np.isin(self.numbers, [self._known[one] for one in labels if one in self._known]))
+        if self.codes is None or (rows is not None and len(rows) <= FEW):
+            return search_exactly(wanted, self.stored.numpy(), k, rows)
+        found = search_codes(self.codes, self.kind, self.effort, wanted, k, allowed=rows)
+        return score_again(torch.from_numpy(wanted), self.stored, torch.from_numpy(found), k)
 
     def memory(self) -> int:
         """Bytes that a search goes through: codes, graph and lists, without the vectors for scoring again."""
-        return count_bytes(self.handle, self.kind)
+        return 4 * self.stored.numel() if self.codes is None else count_bytes(self.codes)
 
-    def _note(self, ids: Sequence[str], labels: Sequence[str | None]) -> None:
-        codes = [self.numbers.setdefault(label, len(self.numbers)) for label in labels]
-        self._labels, self._names = (
-            np.concatenate([self._labels, np.asarray(codes, dtype=np.int32)]),
-            list(self.numbers),
+
+def as_rows(vectors: Any) -> Tensor:
+    """Rows of an array, or of a file that is then memory-mapped, as a tensor."""
+    if isinstance(vectors, RowFile):
+        vectors = np.memmap(vectors.path, np.float32, mode="c", shape=vectors.shape)
+    return torch.from_numpy(vectors)
+
+
+def search_exactly(queries: Array, vectors: Any, k: int, rows: Array | None = None) -> Neighbors:
+    """The k nearest rows (Q, k) by inner products, in blocks; of these ``rows`` alone, if given.
+
+    ``vectors`` is an array (N, D), or anything with ``shape`` whose slices are arrays.
+    """
+    count = vectors.shape[0] if rows is None else len(rows)
+    best = Neighbors(torch.full((len(queries), k), -1), torch.full((len(queries), k), -torch.inf))
+    for start in range(0, count, BLOCK):
+        part = slice(start, min(start + BLOCK, count))
+        values, near = nearest_rows(
+            queries, vectors[part] if rows is None else vectors[rows[part]], min(k, part.stop - start)
         )
-        self._rows.update((name, row) for row, name in enumerate(ids, len(self.ids)))
-        self.ids.extend(ids)
+        found = torch.from_numpy(near + start if rows is None else rows[near + start])
+        joined, places = torch.cat([best.similarity, torch.from_numpy(values)], 1).sort(
+            dim=1, descending=True, stable=True
+        )
+        best = Neighbors(torch.cat([best.index, found], 1).gather(1, places[:, :k]), joined[:, :k])
+    return best
 
-    def _allowed_rows(self, labels: Sequence[str] | None) -> Array | None:
-        """Rows that may be found, rising; None for all."""
-        if labels is None and len(self._rows) == len(self.ids):
-            return None
-        rows = np.sort(np.fromiter(self._rows.values(), dtype=np.int64, count=len(self._rows)))
-        if labels is None:
-            return rows
-        wanted = [self.numbers[label] for label in labels if label in self.numbers]
-        return rows[np.isin(self._labels[rows], wanted)]
 
-    def _check_writable(self) -> None:
-        if self.read_only:
-            raise UserError("this index was opened memory-mapped, which is read-only; load it with memory_map=False")
+def score_again(queries: Tensor, stored: Tensor, found: Tensor, k: int) -> Neighbors:
+    """The k best (Q, k) of candidates (Q, C) by their full vectors; -1 and -inf where there are fewer."""
+    rows = max(1, SCORED // (found.shape[1] * stored.shape[1]))
+    values = torch.cat([
+        torch.bmm(stored[part.clamp(min=0)], some[:, :, None])[:, :, 0]
+        for part, some in zip(torch.split(found, rows), torch.split(queries, rows), strict=True)
+    ])  # fmt: skip
+    best = values.masked_fill_(found < 0, -torch.inf).topk(min(k, found.shape[1]), dim=1)
+    return Neighbors(found.gather(1, best.indices), best.values)
+
+
+def number_labels(labels: Sequence[str | None], known: dict[str | None, int]) -> Array:
+    """The number of each label; new ones get the next numbers in ``known``."""
+    return np.array([known.setdefault(label, len(known)) for label in labels], dtype=np.int32)
 
 
 def build_index(
@@ -161,7 +143,7 @@ def build_index(
     similarity: Similarity = "cosine",
     model_hash: str = "",
 ) -> Index:
-    """Index the rows of a matrix.
+    """Index the rows of a matrix in memory; ``similis index`` does it for more vectors than fit there.
 
     All kinds but "flat" score their candidates again with the full vectors, which may stay on the disk. When to use:
     "flat" is exact; "float16" and "int8" compare all rows with a half and a quarter of the bytes; "binary" keeps a
@@ -195,13 +177,13 @@ def build_index(
             f"{len(vectors)} vectors, {len(ids)} ids ({len(set(ids))} different) and {len(labels)} labels given; "
             "give a unique id and a label for each vector"
         )
-    handle = empty_handle(kind, *vectors.shape)
-    rows = _array(to_comparable(vectors, similarity))
-    handle.train(rows)
-    handle.add(rows)
-    efforts = KINDS[kind].efforts
+    rows, known = _array(to_comparable(vectors, similarity)), dict[str | None, int]()
+    codes, numbers, efforts = build_codes(kind, rows), number_labels(labels, known), KINDS[kind].efforts
     chosen = efforts[len(efforts) // 2] if effort is None else effort
-    return Index(handle, ids, labels, kind=kind, effort=chosen, similarity=similarity, model_hash=model_hash)
+    return Index(
+        codes, torch.from_numpy(rows), list(ids), numbers, list(known), kind=kind, effort=chosen, similarity=similarity,
+        model_hash=model_hash,
+    )  # fmt: skip
 
 
 def _array(vectors: Tensor) -> Array:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from similis.retrieval.index import Index, build_index
-from similis.retrieval.index_kinds import KINDS
-from similis.retrieval.search import search
+from similis.retrieval.index import Index, as_rows, build_index, score_again, search_exactly
+from similis.retrieval.index_build import build_codes, draw_rows, take_rows
+from similis.retrieval.index_kinds import KINDS, Array, count_bytes, search_codes
 from similis.retrieval.similarity import Similarity
 from similis.values import UserError
 
 K = 10  # neighbours that the recall is over
+ONE_SIDED = 1.645  # standard errors, for 19 of 20
 logger = logging.getLogger(__name__)
 
 
 class Measured(NamedTuple):
-    """A kind on these vectors, at the least effort that meets the recall or else at the highest."""
+    """A kind on these vectors, at the least effort that meets the recall or else at the highest.
+
+    ``lower`` is the recall that 19 of 20 fresh draws of as many queries reach.
+    """
 
     kind: str
     effort: int
@@ -29,6 +35,7 @@ class Measured(NamedTuple):
     bytes: float  # searched through for each vector
     build_seconds: float
     recall: float
+    lower: float
     queries_per_second: float
 
 
@@ -40,7 +47,7 @@ class Target(NamedTuple):
 
     def is_met(self, found: Measured, rows: int) -> bool:
         """Whether a kind that was measured meets the target with that many rows."""
-        return found.recall >= self.recall and self.fits(found, rows)
+        return found.lower >= self.recall and self.fits(found, rows)
 
     def fits(self, found: Measured, rows: int) -> bool:
         """Whether that many rows fit the memory."""
@@ -48,10 +55,11 @@ class Target(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The index that meets the target (None if none does), its measurement or the nearest one, and all of them."""
+    """The codes that meet the target, their measurement (or the nearest one), whether it is met, and all of them."""
 
-    made: Index | None
+    codes: Any
     best: Measured
+    met: bool
     table: list[Measured]
 
 
@@ -66,12 +74,13 @@ def choose_index(
     sample: int = 100_000,
     similarity: Similarity = "cosine",
     model_hash: str = "",
-) -> Choice:
-    """Build the index with the fewest bytes, then the most queries a second, that meets a target.
+) -> tuple[Index | None, Choice]:
+    """Build the index with the fewest bytes, then the most queries a second, that meets a target; None if none does.
 
-    Queries are drawn from your vectors (with a fixed seed) and held out; exact search says what each should find. Every
-    kind is measured on at most ``sample`` rows, the neighbours to be found among them. Those that meet the target there
-    are built on all rows, the smallest first, until one meets it again. The held-out queries are added at the end.
+    Queries are drawn from your vectors with a fixed seed, and each is kept from finding itself; exact search says what
+    it should find. Every kind is measured on at most ``sample`` rows, the neighbours to be found among them. Those that
+    meet the target there are built on all rows, the smallest first, until one meets it again. The recall that counts is
+    a lower bound: what 19 of 20 fresh draws of as many queries reach.
 
     Args:
         vectors: (N, D).
@@ -79,78 +88,87 @@ def choose_index(
         labels: (N,) for searches among some labels.
         target: recall@10 and memory.
         kinds: to try; keys of ``KINDS``.
-        queries: held out, at most a tenth of the vectors.
+        queries: at most a tenth of the vectors.
         sample: rows that every kind is measured on.
         similarity: "cosine" or "dot".
         model_hash: of the model that made the vectors.
 
     Example:
         >>> x = torch.randn(500, 32, generator=torch.Generator().manual_seed(0))
-        >>> found = choose_index(x, target=Target(0.95), kinds=("flat", "int8"))
-        >>> found.best.kind, len(found.made)
+        >>> index, found = choose_index(x, target=Target(0.95), kinds=("flat", "int8"))
+        >>> index.kind, len(index)
         ('int8', 500)
     """
-    count = len(vectors)
+    made = build_index(vectors, ids, labels, similarity=similarity, model_hash=model_hash)  # "flat" until one is chosen
+    found = choose_codes(made.stored.numpy(), target=target, kinds=kinds, queries=queries, sample=sample)
+    made.codes, made.kind, made.effort = found.codes, found.best.kind, found.best.effort
+    return made if found.met else None, found
+
+
+def choose_codes(
+    rows: Any,
+    *,
+    target: Target,
+    kinds: Sequence[str] = tuple(KINDS),
+    queries: int = 1000,
+    sample: int = 100_000,
+    build: Callable[[str, Any], Any] = build_codes,
+) -> Choice:
+    """As :func:`choose_index`, for rows (N, D) as they are compared: an array, or a file of them.
+
+    ``build`` makes codes of a kind for all rows.
+    """
+    count = rows.shape[0]
     if count < 10 * K or not 0 < target.recall <= 1:
         raise UserError(
             f"{count} vectors and recall {target.recall:g} given; measuring needs {10 * K} vectors or more "
             "and a recall above 0, at most 1"
         )
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(0), device="cpu")
-    held, rest = order[: min(queries, count // 10)], order[min(queries, count // 10) :]
-    whole = Trial(vectors[held], vectors[rest], target, similarity)
-    trial = whole.sample(sample)
-    table, best = [], None
+    whole = draw_trial(rows, min(queries, count // 10), target)
+    trial, table, best = whole.sample(sample), [], None
     for kind in kinds:
-        found = trial.attempt(kind)
+        found = trial.attempt(kind, build if trial is whole else build_codes)
         if found is None:
             continue
         table.append(found[1])
         if target.is_met(found[1], count) and (best is None or rank(found[1]) < rank(best[1])):
             best = found
     if trial is not whole:
-        best = next(
-            (
-                made
-                for one in sorted(table, key=rank)
-                if target.is_met(one, count) and (made := whole.attempt(one.kind, check=True))
-            ),
-            None,
-        )
+        enough = (one for one in sorted(table, key=rank) if target.is_met(one, count))
+        tried = (whole.attempt(one.kind, build) for one in enough)
+        best = next((made for made in tried if made is not None and target.is_met(made[1], count)), None)
     if best is None:
-        return Choice(None, nearest(table, target, count), table)
-    index, rows = best[0], torch.cat([rest, held]).tolist()
-    names = [str(row) for row in rows] if ids is None else [ids[row] for row in rows]
-    own = [None] * count if labels is None else [labels[row] for row in rows]
-    done = Index(
-        index.handle, names[: len(rest)], own[: len(rest)], kind=index.kind, effort=index.effort,
-        similarity=similarity, model_hash=model_hash,
-    )  # fmt: skip
-    done.add(vectors[held], names[len(rest) :], own[len(rest) :])
-    return Choice(done, best[1], table)
+        return Choice(None, nearest(table, target, count), False, table)
+    return Choice(*best, True, table)
 
 
-class Trial:
-    """Held-out queries (Q, D), the vectors (N, D) they are asked of, and the exact answers."""
+class Trial(NamedTuple):
+    """Rows (N, D) as they are compared, some of them as queries (Q, D) with their numbers (Q,), and exact answers."""
 
-    def __init__(self, queries: Tensor, vectors: Tensor, target: Target, similarity: Similarity) -> None:
-        self.queries, self.vectors, self.target, self.similarity = queries, vectors, target, similarity
-        self.exact = search(queries, vectors, K, similarity=similarity).index
+    rows: Any
+    queries: Array
+    own: Tensor
+    exact: Tensor
+    target: Target
 
     def sample(self, count: int) -> Trial:
-        """The same queries with at most ``count`` vectors, the exact neighbours of every query among them."""
-        if count >= len(self.vectors):
+        """The same queries with about ``count`` rows, the exact neighbours of every query among them."""
+        total = self.rows.shape[0]
+        if count >= total:
             return self
-        wanted = torch.zeros(len(self.vectors), dtype=torch.bool, device=self.vectors.device)
-        wanted[self.exact[self.exact >= 0]] = True
-        rows = torch.cat([wanted.nonzero()[:, 0], (~wanted).nonzero()[:, 0]])[: max(count, int(wanted.sum()))]
-        return Trial(self.queries, self.vectors[rows], self.target, self.similarity)
+        wanted = np.unique(torch.cat([self.exact[self.exact >= 0], self.own]).numpy())
+        others = np.setdiff1d(draw_rows(total, count + len(wanted), seed=1), wanted)
+        others = others[draw_rows(len(others), max(0, count - len(wanted)), seed=2)]
+        chosen = np.sort(np.concatenate([wanted, others]))
+        own, exact = (torch.from_numpy(np.searchsorted(chosen, rows.numpy())) for rows in (self.own, self.exact))
+        exact = torch.where(self.exact < 0, -1, exact)
+        return Trial(take_rows(self.rows, chosen), self.queries, own, exact, self.target)
 
-    def attempt(self, kind: str, *, check: bool = False) -> tuple[Index, Measured] | None:
-        """Build and measure a kind; None if it cannot be built, or with ``check`` if it misses the target."""
-        begin = time.perf_counter()
+    def attempt(self, kind: str, build: Callable[[str, Any], Any]) -> tuple[Any, Measured] | None:
+        """Codes of a kind and what they reach; None if it cannot be built."""
+        begin, (count, dim) = time.perf_counter(), self.rows.shape
         try:
-            index = build_index(self.vectors, kind=kind, similarity=self.similarity)
+            codes = build(kind, self.rows)
         except UserError as error:
             if kind not in KINDS:
                 raise
@@ -158,27 +176,61 @@ class Trial:
             return None
         seconds = time.perf_counter() - begin
         for effort in KINDS[kind].efforts:
-            index.effort = effort
-            recall = recall_of(index.search(self.queries, K).index, self.exact)
-            if recall >= self.target.recall:
+            recalls = recall_of(self.find(codes, kind, effort), self.exact)
+            recall, lower = float(recalls.mean()), lower_bound(recalls)
+            if lower >= self.target.recall:
                 break
         begin = time.perf_counter()
-        index.search(self.queries, K)
+        self.find(codes, kind, effort)
         speed = len(self.queries) / (time.perf_counter() - begin)
-        count = len(self.vectors)
-        found = Measured(kind, effort, count, index.memory() / count, seconds, recall, speed)
-        return None if check and not self.target.is_met(found, count) else (index, found)
+        size = 4 * dim if codes is None else count_bytes(codes) / count
+        return codes, Measured(kind, effort, count, size, seconds, recall, lower, speed)
+
+    def find(self, codes: Any, kind: str, effort: int) -> Tensor:
+        """The neighbours (Q, K) that codes find, without the queries themselves."""
+        if codes is None:
+            return without_own(search_exactly(self.queries, self.rows, K + 1).index, self.own)
+        found = torch.from_numpy(search_codes(codes, kind, effort, self.queries, K + 1, allowed=None))
+        return without_own(
+            score_again(torch.from_numpy(self.queries), as_rows(self.rows), found, K + 1).index, self.own
+        )
 
 
-def recall_of(found: Tensor, exact: Tensor) -> float:
-    """The share of the exact neighbours (Q, K) that were found (Q, K).
+def draw_trial(rows: Any, queries: int, target: Target, seed: int = 0) -> Trial:
+    """So many of the rows as queries, and what each of them should find."""
+    own = draw_rows(rows.shape[0], queries, seed)
+    asked, numbers = take_rows(rows, own), torch.from_numpy(own)
+    return Trial(rows, asked, numbers, without_own(search_exactly(asked, rows, K + 1).index, numbers), target)
+
+
+def without_own(found: Tensor, own: Tensor) -> Tensor:
+    """Neighbours (Q, K) of K + 1: without the query itself, or the last where it is not among them."""
+    order = (found == own[:, None]).int().argsort(dim=1, stable=True)
+    return found.gather(1, order)[:, :-1]
+
+
+def lower_bound(recalls: Tensor) -> float:
+    """The mean that 19 of 20 fresh draws of as many queries reach, by the spread of these (Q,).
+
+    Both means vary, so the standard error counts twice.
 
     Example:
-        >>> recall_of(torch.tensor([[3, 1]]), torch.tensor([[1, 2]]))
-        0.5
+        >>> round(lower_bound(torch.tensor([1.0, 1.0, 1.0, 0.8])), 3)
+        0.834
+    """
+    spread = float(recalls.std()) * math.sqrt(2 / len(recalls)) if len(recalls) > 1 else 0.0
+    return float(recalls.mean()) - ONE_SIDED * spread
+
+
+def recall_of(found: Tensor, exact: Tensor) -> Tensor:
+    """For each query the share (Q,) of its exact neighbours (Q, K) that were found (Q, K).
+
+    Example:
+        >>> recall_of(torch.tensor([[3, 1]]), torch.tensor([[1, 2]])).tolist()
+        [0.5]
     """
     hits = (found[:, :, None] == exact[:, None, :]) & (exact[:, None, :] >= 0)
-    return float(hits.sum() / (exact >= 0).sum())
+    return hits.sum((1, 2)) / (exact >= 0).sum(1)
 
 
 def rank(found: Measured) -> tuple[float, float]:

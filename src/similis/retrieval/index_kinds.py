@@ -13,6 +13,7 @@ from similis.values import UserError, import_extra
 Array = np.ndarray[Any, Any]
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 PER_CENTROID = 39  # training rows below which faiss calls a centroid badly trained
+TRAINING = 100_000  # vectors that codes without lists are trained on
 NESTED = 4  # the leading quarter of the dimensions is the first stage
 
 
@@ -33,7 +34,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "flat": Kind("Flat", efforts=(1,)),
+    "flat": Kind("", efforts=(1,)),
     "float16": Kind("SQfp16"),
     "int8": Kind("SQ8"),
     "nested": Kind("SQ8", leading=True),
@@ -43,11 +44,13 @@ KINDS = {
 }
 
 
-def empty_handle(kind: str, count: int, dim: int) -> Any:
-    """An index of faiss for that many vectors, which waits for its training."""
+def empty_codes(kind: str, count: int, dim: int) -> Any:
+    """Codes of faiss for that many vectors, which wait for their training; None for "flat", which has none."""
     if kind not in KINDS:
         raise UserError(unknown("index", kind, list(KINDS)))
     faiss, plan = import_extra("faiss"), KINDS[kind]
+    if kind == "flat":
+        return None
     lists = max(1, min(int(4 * count**0.5), count // PER_CENTROID))
     parts = next(size for size in range(max(1, dim // 4), 0, -1) if dim % size == 0)
     if kind == "ivf-pq" and count < 16 * PER_CENTROID:
@@ -58,43 +61,55 @@ def empty_handle(kind: str, count: int, dim: int) -> Any:
     if plan.leading:
         codes = faiss.IndexPreTransform(faiss.NormalizationTransform(width, 2.0), codes)
         codes.prepend_transform(faiss.RemapDimensionsTransform(dim, width, False))
-    return codes if kind == "flat" else faiss.IndexRefineFlat(codes)
+    return codes
 
 
-def search_handle(handle: Any, kind: str, effort: int, queries: Array, k: int, *, allowed: Array | None) -> Any:
-    """Similarities and rows (Q, k); ``allowed`` are the only rows that may be found, None for all."""
-    faiss = import_extra("faiss")
-    chosen = None if allowed is None else faiss.IDSelectorBitmap(_bitmap(allowed, handle.ntotal))
-    find = getattr(handle, "search_numpy", handle.search)  # faiss.contrib.torch_utils swaps search: no params there
-    return find(queries, k, params=search_parameters(kind, effort, chosen))
+def training_rows(codes: Any) -> int:
+    """Vectors that codes are trained on at most: enough for every list of lists."""
+    return max(TRAINING, 50 * int(getattr(codes, "nlist", 0)))
 
 
-def vectors_of(handle: Any, kind: str, rows: Array) -> Array:
-    """The vectors (n, D) of these rows, as they were added."""
-    exact = handle if kind == "flat" else import_extra("faiss").downcast_index(handle.refine_index)
-    found: Array = exact.reconstruct_batch(rows)
+def merge_codes(codes: Any, others: Any) -> None:
+    """Append the codes of the rows that come next; not for graphs."""
+    codes.merge_from(others, codes.ntotal if hasattr(codes, "nlist") else 0)
+
+
+def search_codes(codes: Any, kind: str, effort: int, queries: Array, k: int, *, allowed: Array | None) -> Array:
+    """Candidates (Q, C) for the k nearest, -1 where there are fewer; ``allowed`` rows alone may be found."""
+    faiss, most = import_extra("faiss"), int(codes.ntotal if allowed is None else len(allowed))
+    chosen = None if allowed is None else faiss.IDSelectorBitmap(_bitmap(allowed, codes.ntotal))
+    find = getattr(codes, "search_numpy", codes.search)  # faiss.contrib.torch_utils swaps search: no params there
+    count = min(k * (KINDS[kind].candidates or effort), max(most, k))
+    found: Array = find(queries, count, params=search_parameters(kind, effort, chosen))[1]
     return found
 
 
-def count_bytes(handle: Any, kind: str) -> int:
-    """Bytes that a search goes through: codes, graph and lists, without the vectors for scoring again."""
-    faiss, sizes = import_extra("faiss"), [0]
+def nearest_rows(queries: Array, vectors: Array, k: int) -> tuple[Array, Array]:
+    """Similarities and rows (Q, k) of an exact search by inner products."""
+    faiss = import_extra("faiss")
+    values, rows = faiss.knn(queries, np.ascontiguousarray(vectors), k, metric=faiss.METRIC_INNER_PRODUCT)
+    return values, rows
+
+
+def count_bytes(codes: Any) -> int:
+    """Bytes of codes, graph and lists."""
+    sizes = [0]
 
     def count(part: bytes) -> int:
         sizes[0] += len(part)
         return len(part)
 
-    faiss.write_index(handle if kind == "flat" else handle.base_index, faiss.PyCallbackIOWriter(count))
+    import_extra("faiss").write_index(codes, import_extra("faiss").PyCallbackIOWriter(count))
     return sizes[0]
 
 
-def write_handle(handle: Any, path: Path) -> None:
-    """Write an index to a file."""
-    import_extra("faiss").write_index(handle, str(path))
+def write_codes(codes: Any, path: Path) -> None:
+    """Write codes to a file."""
+    import_extra("faiss").write_index(codes, str(path))
 
 
-def read_handle(path: Path, *, memory_map: bool) -> Any:
-    """What :func:`write_handle` wrote. Open only files that you trust: faiss does not guard itself."""
+def read_codes(path: Path, *, memory_map: bool) -> Any:
+    """What :func:`write_codes` wrote. Open only files that you trust: faiss does not guard itself."""
     faiss = import_extra("faiss")
     return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if memory_map else 0)
 
@@ -102,17 +117,12 @@ def read_handle(path: Path, *, memory_map: bool) -> Any:
 def search_parameters(kind: str, effort: int, chosen: Any) -> Any:
     """What faiss wants to know for one search; ``chosen`` is its selector of rows, None for all."""
     faiss = import_extra("faiss")
-    if kind == "flat":
-        return faiss.SearchParameters(sel=chosen)
     if kind == "hnsw":
-        inner = faiss.SearchParametersHNSW(sel=chosen, efSearch=16 * effort)
-    elif kind == "ivf-pq":
-        inner = faiss.SearchParametersIVF(sel=chosen, nprobe=effort)
-    else:
-        inner = (faiss.RaBitQSearchParameters if kind == "binary" else faiss.SearchParameters)(sel=chosen)
-        if kind in ("binary", "nested"):
-            inner = faiss.SearchParametersPreTransform(index_params=inner)
-    return faiss.IndexRefineSearchParameters(k_factor=KINDS[kind].candidates or effort, base_index_params=inner)
+        return faiss.SearchParametersHNSW(sel=chosen, efSearch=16 * effort)
+    if kind == "ivf-pq":
+        return faiss.SearchParametersIVF(sel=chosen, nprobe=effort)
+    inner = (faiss.RaBitQSearchParameters if kind == "binary" else faiss.SearchParameters)(sel=chosen)
+    return faiss.SearchParametersPreTransform(index_params=inner) if kind in ("binary", "nested") else inner
 
 
 def _bitmap(rows: Array, count: int) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from similis.data.manifest import Manifest, from_columns
 from similis.data.sources import FolderSource, Source, connect, is_url
@@ -23,28 +24,53 @@ def read_folder(root: str) -> Manifest:
 
 def list_tree(root: str) -> tuple[list[str], list[str]]:
     """Relative paths of all files below a folder and of all folders, both sorted; what is hidden is left out."""
-    if is_url(root):
-        system, top = connect(root)
-        start = len(top.rstrip("/")) + 1
-        return sorted(path[start:] for path in system.find(top)), []
     files: list[str] = []
     folders: list[str] = []
+    for path, entry in walk_remote(root) if is_url(root) else walk_tree(root):
+        (folders if entry is None else files).append(path)
+    return sorted(files), [] if is_url(root) else sorted(folders)
+
+
+def walk_tree(root: str) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
+    """Relative path and entry of every file below a folder, and None for a folder; each folder in the order of names.
+
+    One folder at a time is held in memory; what is hidden is left out.
+    """
     waiting = [("", frozenset({identity(root)}))]  # a folder with those it lies in, by which a loop is noticed
     while waiting:
         folder, above = waiting.pop()
-        for entry in entries(root, folder):
+        below = []
+        for entry in sorted(entries(root, folder), key=lambda each: each.name):
             path = f"{folder}/{entry.name}" if folder else entry.name
             if is_hidden(entry.name):
                 continue
             if not is_folder(entry):
-                files.append(path)
+                yield path, entry
                 continue
             own = identity(entry.path)
             if own in above:
                 raise DataError(f"{root!r}: {path!r} is a link to a folder that it lies in; remove the link")
-            folders.append(path)
-            waiting.append((path, above | {own}))
-    return sorted(files), sorted(folders)
+            yield path, None
+            below.append((path, above | {own}))
+        waiting += reversed(below)
+
+
+def walk_remote(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Relative path and facts of every file below an fsspec URL, as :func:`walk_tree`."""
+    system, top = connect(root)
+    top, waiting = top.rstrip("/"), [top.rstrip("/")]
+    while waiting:
+        folder = waiting.pop()
+        listed = sorted(system.ls(folder, detail=True), key=lambda facts: str(facts["name"]))
+        system.invalidate_cache(folder)  # which would hold the whole tree in the end
+        for facts in listed:
+            if facts["type"] == "file" and facts["name"].rstrip("/") != folder:
+                yield str(facts["name"])[len(top) + 1 :], facts
+        waiting += [
+            name
+            for facts in reversed(listed)
+            if facts["type"] != "file" and (name := facts["name"].rstrip("/")) != folder
+        ]
 
 
 def entries(root: str, folder: str) -> list[os.DirEntry[str]]:
