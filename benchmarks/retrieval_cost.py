@@ -15,5 +15,6 @@ def index_bytes(kind: str, count: int, dim: int) -> int:
         "nested": -(-dim // 4) * count,
         "binary": (dim // 8 + 8) * count + 4 * dim * dim,  # signs, two factors; the rotation
         "hnsw": (dim + LINKS) * count,
+        "ivf-int8": (dim + 8) * count + 4 * dim * lists,  # a byte a dimension, a row number; centroids
         "ivf-pq": (dim // 8 + 8) * count + 4 * dim * lists,  # half a byte for four dimensions, a row number; centroids
     }[kind]

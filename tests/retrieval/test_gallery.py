@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery
+from similis.retrieval.gallery import Contents, Entry, Gallery
 from similis.retrieval.similarity import as_gallery, to_comparable
 
 
@@ -36,11 +36,11 @@ def test_removing_prepares_anew():
     gallery = Gallery(2)
     gallery.add(torch.eye(2), [Entry("a", "cat", ""), Entry("b", "dog", "")])
     before = gallery.contents()
-    assert search_gallery(before, torch.tensor([[1.0, 0.1]]), 1).index.tolist() == [[0]]
+    assert before.search(torch.tensor([[1.0, 0.1]]), 1).index.tolist() == [[0]]
     gallery.remove(["a"])
     gallery.add(torch.tensor([[3.0, 0.0]]), [Entry("c", "cat", "")])
     after = gallery.contents()
-    assert search_gallery(after, torch.tensor([[1.0, 0.1]]), 1, label="cat").index.tolist() == [[1]]
+    assert after.search(torch.tensor([[1.0, 0.1]]), 1, label="cat").index.tolist() == [[1]]
     assert list(after.numbered.names) == ["dog", "cat"]
     assert [entry.id for entry in before.entries] == ["a", "b"]
 

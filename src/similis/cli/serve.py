@@ -19,12 +19,16 @@ def serve(
     port: Annotated[int, typer.Option(help="Port; 0 for a free one.", min=0, max=65535)] = 8000,
     store: Annotated[Path | None, typer.Option(help="File of the collection. [BUNDLE/collection.sqlite]")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
+    gallery: Annotated[Path | None, typer.Option(help="Index to search, read-only. [the bundle's images]")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Hash the files of the index before serving.")] = False,
 ) -> None:
     """Serve a page and an HTTP API that search, enrol and forget; SIMILIS_KEY is the key for changes."""
     for part in ("fastapi", "uvicorn", "httptools", "python_multipart"):
         import_extra(part)
     from similis.serving.server import serve as run
 
+    if gallery is not None and store is not None:
+        raise UserError("--gallery and --store are two collections; give one of them")
     if not bundle.is_dir():
         raise UserError(f"there is no folder {bundle}; give one that `similis export` wrote")
 
@@ -34,4 +38,4 @@ def serve(
         print_early({"bundle": bundle, "address": address})
         print_lines(f"serving {bundle} at {address}")
 
-    run(bundle, host=host, port=port, store=store, read_only=read_only, on_ready=on_ready)
+    run(bundle, host=host, port=port, store=store, read_only=read_only, index=gallery, verify=verify, on_ready=on_ready)

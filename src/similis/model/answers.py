@@ -16,7 +16,6 @@ from similis.model.encoding import Encoder
 from similis.model.explanation import similarity_maps
 from similis.retrieval.classification import classify_neighbors
 from similis.retrieval.gallery import Contents, Entry, entries_of
-from similis.retrieval.index import Index
 from similis.values import Neighbors, UserError
 
 
@@ -107,7 +106,9 @@ def default_id(item: Any, digest: str) -> str:
     return digest[:16]
 
 
-def name_queries(near: Neighbors, labels: Tensor, names: Sequence[str], limit: float | None) -> list[Answer | None]:
+def name_queries(
+    near: Neighbors, labels: Tensor, names: Sequence[str], limit: float | None, sizes: Tensor | None = None
+) -> list[Answer | None]:
     """The answer to each query by its neighbours; None for one that has none.
 
     Args:
@@ -115,8 +116,9 @@ def name_queries(near: Neighbors, labels: Tensor, names: Sequence[str], limit: f
         labels: (N,) number of the label of each image.
         names: the label of each number.
         limit: unknown is a query whose nearest image has a smaller similarity; None names every query.
+        sizes: how many images each label has, if that is known.
     """
-    found = classify_neighbors(near, labels)
+    found = classify_neighbors(near, labels, sizes)
     first, nearest = labels[near.index[:, 0].clamp(min=0)].tolist(), near.similarity[:, 0].tolist()
     return [
         None if label < 0 else answer(names[label], score, Hit("", names[own], similarity), limit)
@@ -136,6 +138,6 @@ def answer(winner: str, similarity: float, first: Hit, limit: float | None) -> A
     return Answer(winner, similarity, winner)
 
 
-def hits(held: Contents | Index, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
+def hits(held: Contents, rows: Sequence[int], similarity: Sequence[float]) -> list[Hit]:
     """One row of a search as hits."""
     return [Hit(*held.entry(row), value) for row, value in zip(rows, similarity, strict=True) if row >= 0]

@@ -82,6 +82,13 @@ class ArrowNames(Sequence[str]):
     def __getitem__(self, row: Any) -> Any:
         return self.column[int(row)].as_py()
 
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str) and self.index(text) >= 0
+
+    def index(self, text: str) -> int:  # type: ignore[override]
+        """The row of a text, -1 if there is none."""
+        return int(import_extra("pyarrow.compute").index(self.column, text).as_py())
+
 
 def lay_out(blocks: Iterable[NamedVectors], place: Path, similarity: Similarity) -> Layout:
     """Write vectors as they are compared, ids and numbers of labels, block by block."""

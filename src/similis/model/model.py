@@ -20,9 +20,10 @@ from similis.model.model_folder import embedding_hash, save_model_folder
 from similis.model.verification import Threshold, gallery_threshold
 from similis.networks.embedder import Embedder
 from similis.retrieval.classification import REFUSED, VOTERS, unknown_threshold
-from similis.retrieval.gallery import Contents, Gallery, search_gallery
+from similis.retrieval.gallery import Contents, Gallery
 from similis.retrieval.grouping import RESOLUTION, group_vectors
 from similis.retrieval.index import Index
+from similis.retrieval.indexed_gallery import IndexedContents
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
 from similis.run.machine import Machine
@@ -177,16 +178,14 @@ class Model:
             label: look among the images with this label only; None for all.
             index: look there instead, as ``load_index(folder, model_hash=model.model_hash)``; it finds copies too.
         """
-        held, label = self.gallery.contents(), None if label is None else str(label)
-        place = held if index is None else index
-        if not len(place):
+        held = self.gallery.contents() if index is None else IndexedContents(index)
+        if not len(held):
             raise UserError("the gallery is empty; add images first: model.add(images)")
         vectors, digests = self._encoder.look_up(as_list(query), self.gallery, BATCH)
-        if index is None:
-            near = search_gallery(held, vectors, min(k, len(held)), None if copies else digests, label)
-        else:
-            near = index.search(vectors, min(k, len(index)), None if label is None else [label])
-        found = [hits(place, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
+        near = held.search(
+            vectors, min(k, len(held)), None if copies else digests, None if label is None else str(label)
+        )
+        found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
         return found[0] if is_one(query) else found
 
     def classify(self, items: Any, k: int = VOTERS, *, unknown: bool = True, refuse: float = REFUSED) -> Any:

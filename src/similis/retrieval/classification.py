@@ -27,7 +27,7 @@ class Classified(NamedTuple):
     scores: Tensor
 
 
-def classify_neighbors(near: Neighbors, labels: Tensor) -> Classified:
+def classify_neighbors(near: Neighbors, labels: Tensor, sizes: Tensor | None = None) -> Classified:
     r"""The class with the most votes among the neighbours of each query, for the size of the class.
 
     A neighbour votes the more, the nearer it is, and the votes of a class are divided by its rows in the gallery:
@@ -40,6 +40,7 @@ def classify_neighbors(near: Neighbors, labels: Tensor) -> Classified:
     Args:
         near: (Q, k) of a search in the gallery; -1 where there is no neighbour. The first 1,000 vote.
         labels: (N,) class of each gallery row, 0 or more.
+        sizes: how many rows each class has, if that is known.
 
     Shapes: (Q, k), (N,) -> labels (Q,), scores (Q,); -1 and -inf for a query without neighbours.
 
@@ -49,7 +50,7 @@ def classify_neighbors(near: Neighbors, labels: Tensor) -> Classified:
         [7]
     """
     labels = labels.to(near.index.device)
-    sizes = torch.bincount(labels)
+    sizes = torch.bincount(labels) if sizes is None else sizes
     near = Neighbors(near.index[:, :MOST], near.similarity[:, :MOST])
     rows = max(1, TILE // max(1, near.index.shape[1] ** 2))
     pieces = zip(*(torch.split(each, rows) for each in near), strict=True)

@@ -77,13 +77,48 @@ class Contents:
 
     def label_counts(self) -> dict[str, int]:
         """How many rows each label has."""
-        numbers, names = self.numbered
-        counts = torch.bincount(numbers[numbers >= 0], minlength=len(names)).tolist()
-        return dict(zip(names, counts, strict=True))
+        return dict(zip(self.voters.names, self.label_sizes.tolist(), strict=True))
 
     def labelled_vectors(self) -> tuple[Tensor, Tensor, list[str]]:
         """Vectors (M, D) of the entries that have a label, their numbers (M,), and the label of each number."""
         return self.voters.rows.vectors, self.voters.labels, list(self.voters.names)
+
+    @cached_property
+    def label_sizes(self) -> Tensor:
+        """How many voters each number of a label has."""
+        labels = self.voters.labels
+        return torch.bincount(labels[labels >= 0], minlength=len(self.voters.names))
+
+    @property
+    def all_vote(self) -> bool:
+        """Whether every entry has a label."""
+        return len(self.voters.labels) == len(self.entries)
+
+    def search(
+        self, queries: Tensor, k: int, hidden: Sequence[str] | None = None, label: str | None = None
+    ) -> Neighbors:
+        """The k entries most like each query.
+
+        Args:
+            queries: (Q, D).
+            k: how many.
+            hidden: a digest for each query; entries of that digest are left out. The empty digest hides nothing.
+            label: look among entries with this label only.
+
+        Shapes: (Q, D) -> index (Q, k), similarity (Q, k).
+        """
+        places = None if label is None else self.places(label)
+        rows = self.rows if places is None else as_gallery(self.rows.vectors[places])
+        entries = self.entries if places is None else [self.entries[row] for row in places.tolist()]
+        near = search(queries, rows, k, groups=hiding_groups(entries, hidden))
+        if places is None or not len(places):
+            return near
+        return near._replace(index=torch.where(near.index < 0, -1, places[near.index.clamp(min=0)]))
+
+    def search_voters(self, queries: Tensor, k: int, hidden: Sequence[str] | None = None) -> Neighbors:
+        """The k labelled entries most like each query, by their number among the labelled ones; as :meth:`search`."""
+        entries = [entry for entry in self.entries if entry.label is not None]
+        return search(queries, self.voters.rows, k, groups=hiding_groups(entries, hidden))
 
     @cached_property
     def voters(self) -> Labelled:
@@ -187,35 +222,6 @@ class Gallery:
             vectors, entries = self._vectors.first(len(self))[stay], [self._entries[row] for row in stay]
             self._clear()
             self._append(vectors, entries)
-
-
-def search_gallery(
-    held: Contents, queries: Tensor, k: int, hidden: Sequence[str] | None = None, label: str | None = None
-) -> Neighbors:
-    """The k entries most like each query.
-
-    Args:
-        held: where to look.
-        queries: (Q, D).
-        k: how many.
-        hidden: a digest for each query; entries of that digest are left out. The empty digest hides nothing.
-        label: look among entries with this label only.
-
-    Shapes: (Q, D) -> index (Q, k), similarity (Q, k).
-    """
-    places = None if label is None else held.places(label)
-    rows = held.rows if places is None else as_gallery(held.rows.vectors[places])
-    entries = held.entries if places is None else [held.entries[row] for row in places.tolist()]
-    near = search(queries, rows, k, groups=hiding_groups(entries, hidden))
-    if places is None or not len(places):
-        return near
-    return near._replace(index=torch.where(near.index < 0, -1, places[near.index.clamp(min=0)]))
-
-
-def search_voters(held: Contents, queries: Tensor, k: int, hidden: Sequence[str] | None = None) -> Neighbors:
-    """The k labelled entries most like each query, by their number among the labelled ones; as ``search_gallery``."""
-    entries = [entry for entry in held.entries if entry.label is not None]
-    return search(queries, held.voters.rows, k, groups=hiding_groups(entries, hidden))
 
 
 def hiding_groups(entries: Sequence[Entry], hidden: Sequence[str] | None) -> tuple[Tensor, Tensor] | None:

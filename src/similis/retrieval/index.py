@@ -65,6 +65,10 @@ class Index:
         """Id and label of a row."""
         return self.ids[int(row)], self.names[self.numbers[int(row)]]
 
+    def row_of(self, id: str) -> int | None:
+        """The row of an id, looked for among all; None if it is not there."""
+        return self.ids.index(id) if id in self.ids else None
+
     def search(self, queries: Tensor, k: int, labels: Sequence[str] | None = None) -> Neighbors:
         """The k nearest rows (Q, k) that the index finds, falling; -1 and -inf where it finds fewer.
 

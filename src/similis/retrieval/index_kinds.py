@@ -12,6 +12,7 @@ from similis.values import UserError, import_extra
 
 Array = np.ndarray[Any, Any]
 LADDER = (1, 2, 4, 8, 16, 32, 64)
+LISTS = (*LADDER, 128, 256, 512)  # looked into
 PER_CENTROID = 39  # training rows below which faiss calls a centroid badly trained
 TRAINING = 100_000  # vectors that codes without lists are trained on
 NESTED = 4  # the leading quarter of the dimensions is the first stage
@@ -40,7 +41,8 @@ KINDS = {
     "nested": Kind("SQ8", leading=True),
     "binary": Kind("RR{dim},RaBitQ"),
     "hnsw": Kind("HNSW32,SQ8", candidates=4),
-    "ivf-pq": Kind("IVF{lists},PQ{parts}x4fs", candidates=16),
+    "ivf-int8": Kind("IVF{lists},SQ8", efforts=LISTS, candidates=4),
+    "ivf-pq": Kind("IVF{lists},PQ{parts}x4fs", efforts=LISTS, candidates=16),
 }
 
 
@@ -53,8 +55,8 @@ def empty_codes(kind: str, count: int, dim: int) -> Any:
         return None
     lists = max(1, min(int(4 * count**0.5), count // PER_CENTROID))
     parts = next(size for size in range(max(1, dim // 4), 0, -1) if dim % size == 0)
-    if kind == "ivf-pq" and count < 16 * PER_CENTROID:
-        raise UserError(f"{count} vectors given; ivf-pq needs {16 * PER_CENTROID} or more: use kind='flat' or 'int8'")
+    if kind.startswith("ivf") and count < 16 * PER_CENTROID:
+        raise UserError(f"{count} vectors given; {kind} needs {16 * PER_CENTROID} or more: use kind='flat' or 'int8'")
     width = -(-dim // NESTED) if plan.leading else dim
     words = plan.factory.format(dim=dim, lists=lists, parts=parts)
     codes = faiss.index_factory(width, words, faiss.METRIC_INNER_PRODUCT)
@@ -119,7 +121,7 @@ def search_parameters(kind: str, effort: int, chosen: Any) -> Any:
     faiss = import_extra("faiss")
     if kind == "hnsw":
         return faiss.SearchParametersHNSW(sel=chosen, efSearch=16 * effort)
-    if kind == "ivf-pq":
+    if kind.startswith("ivf"):
         return faiss.SearchParametersIVF(sel=chosen, nprobe=effort)
     inner = (faiss.RaBitQSearchParameters if kind == "binary" else faiss.SearchParameters)(sel=chosen)
     return faiss.SearchParametersPreTransform(index_params=inner) if kind in ("binary", "nested") else inner

@@ -20,12 +20,15 @@ from torch import Tensor
 from similis.model.answers import Answer, Hit, hits, name_queries
 from similis.model.bundle import Rate, read_rates, read_thumbnails
 from similis.model.bundle_files import ABOUT, holds_model
+from similis.model.index_folder import load_index
 from similis.model.load import load
 from similis.model.model import Model
 from similis.model.model_folder import entries_hash
 from similis.retrieval.classification import VOTERS
-from similis.retrieval.gallery import Contents, Entry, Gallery, search_gallery, search_voters
+from similis.retrieval.gallery import Contents, Entry, Gallery
+from similis.retrieval.indexed_gallery import IndexedGallery
 from similis.serving.batching import Batcher, Work
+from similis.serving.indexed_store import IndexedStore
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
 from similis.serving.store import Item, Store
@@ -64,32 +67,35 @@ class Collection:
         limits: of requests.
         metrics: where batches are counted.
         read_only: take no changes.
+        index: folder of an index that is served in place of a store, without changes.
+        verify: compare the hashes of its files.
     """
 
-    def __init__(self, folder: Path, file: Path, limits: Limits, metrics: Metrics, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        file: Path,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        read_only: bool = False,
+        index: Path | None = None,
+        verify: bool = False,
+    ) -> None:
         if not holds_model(folder):
             raise UserError(
                 f"{folder} holds no {ABOUT}: a run has no images ready to be searched; write a bundle first: "
                 f"similis export {folder} bundle, then similis serve bundle"
             )
         self.model, self.limits = load(folder), limits
-        first = self.model.gallery.contents().entries
-        self.first_count = len(first)  # items that the rates were measured on
+        self.first_count = len(self.model.gallery)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
-        self.store = Store(file, read_only=read_only)
-        try:
-            items, source = first_items(self.model, folder), entries_hash(first)
-            is_known = self.store.open(self.model.model_hash, self.model.dim, items, source)
-        except BaseException:
-            self.store.close()
-            raise
-        self.model.gallery = Gallery(self.model.dim)
-        self.model.gallery.add(*self.store.load())
-        if not is_known:
-            logger.warning(
-                "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
-                "first file away or give another one with --store", file, len(self.model.gallery), folder, len(first),
-            )  # fmt: skip
+        self.store: Store | IndexedStore
+        if index is not None:
+            opened = load_index(index, model_hash=self.model.model_hash, verify=verify)
+            self.store, self.model.gallery = IndexedStore(opened, index), IndexedGallery(opened)
+        else:
+            self.store = open_store(self.model, folder, file, read_only=read_only)
         self.unknown_below: float | None = None
         self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
@@ -100,7 +106,8 @@ class Collection:
         self._readers = ThreadPoolExecutor(DECODERS, "similis-read")
         self._closing = Event()
         self._changed = Event()
-        self._changed.set()
+        if index is None:
+            self._changed.set()  # every image of a sample would meet the whole index
         self._watcher = Thread(target=self._estimate, name="similis-threshold", daemon=True)
         self._watcher.start()
 
@@ -169,14 +176,14 @@ class Collection:
         label, voters, vectors = queries[0].label, queries[0].voters, torch.stack([query.vector for query in queries])
         hidden = [query.hidden for query in queries] if queries[0].hidden else None
         most = max(voters, *(query.k for query in queries))
-        near = search_gallery(held, vectors, min(most, len(held.entries)), hidden, label)
+        near = held.search(vectors, min(most, len(held.entries)), hidden, label)
         answers: list[Answer | None] = [None] * len(queries)
         if label is None and len(held.voters.names) > 1:
             _, labels, names = held.voters
             nearest = Neighbors(near.index[:, :voters], near.similarity[:, :voters])
-            if len(labels) < len(held.entries):  # those without labels do not vote
-                nearest = search_voters(held, vectors, voters, hidden)
-            answers = name_queries(nearest, labels, names, self.unknown_below)
+            if not held.all_vote:  # those without labels do not
+                nearest = held.search_voters(vectors, voters, hidden)
+            answers = name_queries(nearest, labels, names, self.unknown_below, held.label_sizes)
         for query, row, similarity, answer in zip(queries, *map(Tensor.tolist, near), answers, strict=True):
             yield Found(hits(held, row[: query.k], similarity[: query.k]), answer)
 
@@ -231,6 +238,24 @@ class Collection:
                     self.estimate = "failed"
                     logger.exception("the threshold of unknown was not estimated; the earlier one stays")
             self._closing.wait(PAUSE * (perf_counter() - started))
+
+
+def open_store(model: Model, folder: Path, file: Path, *, read_only: bool) -> Store:
+    """The store of a collection, which is the gallery of its model from now on."""
+    first, store = model.gallery.contents().entries, Store(file, read_only=read_only)
+    try:
+        is_known = store.open(model.model_hash, model.dim, first_items(model, folder), entries_hash(first))
+    except BaseException:
+        store.close()
+        raise
+    model.gallery = Gallery(model.dim)
+    model.gallery.add(*store.load())
+    if not is_known:
+        logger.warning(
+            "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
+            "first file away or give another one with --store", file, len(model.gallery), folder, len(first),
+        )  # fmt: skip
+    return store
 
 
 def first_items(model: Model, folder: Path) -> Iterator[Item]:

@@ -28,6 +28,7 @@ class Problem(BaseModel):
 PROBLEM: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "description": "What is wrong."}}
 reads = APIRouter(prefix="/v1", responses=PROBLEM)
 K = 12
+LABELS = 1000  # that are listed
 PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}
 }
@@ -48,9 +49,10 @@ async def model(request: Request) -> dict[str, Any]:
     """What is served: the model, the collection, the limits."""
     it = collection_of(request)
     held, chosen, look = it.model.gallery.contents(), it.model.chosen, it.model.preprocessing
+    labels = list(held.label_counts().items())
     return {
         "name": it.model.name, "model_hash": it.model.model_hash, "dim": it.model.dim, "items": len(held.entries),
-        "labels": [{"label": label, "count": count} for label, count in held.label_counts().items()],
+        "labels": [{"label": label, "count": count} for label, count in labels[:LABELS]],
         "threshold": None if chosen is None else {"similarity": chosen.value, "far": chosen.far},
         "rates": [rate._asdict() for rate in it.rates], "rates_items": it.first_count,
         "image_size": None if look is None else look.size,

@@ -109,6 +109,8 @@ def serve(
     port: int = 8000,
     store: Path | None = None,
     read_only: bool = False,
+    index: Path | None = None,
+    verify: bool = False,
     limits: Limits | None = None,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
@@ -120,6 +122,8 @@ def serve(
         port: 0 for any that is free.
         store: file of the collection; None for ``collection.sqlite`` in the folder.
         read_only: take no changes.
+        index: folder of an index that is searched in place of the model's own images.
+        verify: compare the hashes of its files before the first answer.
         limits: of requests.
         on_ready: called with the address of the page when everything is loaded.
     """
@@ -138,8 +142,9 @@ def serve(
         """Load the collection while the server already answers; without one it ends."""
         try:
             app.state.collection = await asyncio.to_thread(
-                Collection, folder, store or folder / STORE, limits, metrics, read_only=read_only
-            )
+                Collection, folder, store or folder / STORE, limits, metrics, read_only=read_only, index=index,
+                verify=verify,
+            )  # fmt: skip
         except BaseException as error:
             failed.append(error)
             server.should_exit = True

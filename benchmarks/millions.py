@@ -1,0 +1,218 @@
+"""Ten million items, streamed in, indexed and searched: ``python -m benchmarks.millions STEP``.
+
+Steps: ``make`` (synthetic vectors with the spectrum of EfficientNet-lite0's features of birds, in tables of 1,000),
+``embed`` (``similis embed`` of the tables by a network that leaves them as they are, under kills), ``build`` (``similis
+index --kind ivf-int8`` beside bare faiss with the same parameters), ``draws`` (recall on fresh queries), ``serve``
+(``similis serve`` beside bare faiss), ``bucket`` (single objects on an S3 server that counts reads). Each adds its row
+to ``results/millions.json``. Times are processor seconds, because other work shares the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.rounds import write_json
+from similis.model.index_folder import ABOUT, build_folder, load_index
+from similis.model.load import pretrained
+from similis.model.vector_file import read_vectors
+from similis.retrieval.index_build import RowFile, draw_rows, fill, take_rows
+from similis.retrieval.index_choice import Target, draw_trial, recall_of
+from similis.retrieval.index_kinds import empty_codes, training_rows
+
+DIM, OBJECT, CLASS = 128, 1000, 50
+SIMILIS = [sys.executable, "-c", "from similis.cli import main; main()"]
+
+
+def draw_vectors(number: int, rows: int, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors (n, D) of a table and their classes: Gaussians around Gaussian means, rotated, of unit length.
+
+    Variances fall as those between and within the 200 birds do in the features' first 128 components; the mean has the
+    norm of theirs.
+    """
+    place = np.arange(1, DIM + 1)
+    between = np.minimum(0.05 * place**-0.95, 0.39 * place**-1.9) ** 0.5
+    within = np.minimum(0.0139 * place**-0.45, 0.031 * place**-0.79) ** 0.5
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((DIM, DIM)))[0].astype(np.float32)
+    chance = np.random.default_rng((2, number))
+    own = chance.integers(0, len(means), rows)
+    found = (0.64 * np.eye(DIM)[-1] + means[own] * between + chance.standard_normal((rows, DIM)) * within).astype(
+        np.float32
+    ) @ turn
+    return found / np.linalg.norm(found, axis=1, keepdims=True), own
+
+
+def make(given: argparse.Namespace) -> dict[str, Any]:
+    """Tables of features."""
+    folder, means = given.folder / "tables", np.random.default_rng(3).standard_normal((given.rows // CLASS, DIM))
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(given.rows // OBJECT):
+        path = folder / f"{number // 1000:03d}" / f"{number:06d}.parquet"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            vectors, own = draw_vectors(number, OBJECT, means)
+            lists = pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), DIM)
+            pq.write_table(pa.table({"vector": lists, "class_name": own.astype(str)}), beside := path.with_suffix(".x"))
+            beside.replace(path)
+    return {"rows": given.rows, "objects": given.rows // OBJECT, "dim": DIM}
+
+
+def embed(given: argparse.Namespace) -> dict[str, Any]:
+    """All tables through ``similis embed``, whose driver or a worker is killed again and again; then every key once."""
+    source, out = given.folder / "tables", given.folder / "vectors"
+    model = pretrained("identity", weights=None, features=DIM, device="cpu").save(given.folder / "model")
+    words = [*SIMILIS, "embed", str(source), str(out), "--model", str(model), "--workers", "2", "--batch", "1000"]
+    chance, begun, first, peak, killed = random.Random(0), time.perf_counter(), 0.0, 0, {"driver": 0, "worker": 0}
+    driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    while driver.poll() is None:
+        until = time.perf_counter() + chance.uniform(3, 14)
+        while time.perf_counter() < until and driver.poll() is None:
+            peak = max(peak, resident(driver.pid))
+            if not first and any(out.glob("part-*")):
+                first = time.perf_counter() - begun
+            time.sleep(0.05)
+        if sum(killed.values()) >= given.kills or driver.poll() is not None:
+            continue
+        workers = [int(each) for each in Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()]
+        kind = "worker" if chance.random() < 0.5 and workers else "driver"
+        os.kill(chance.choice(workers) if kind == "worker" else driver.pid, signal.SIGKILL)
+        killed[kind] += 1
+        if kind == "driver":
+            driver.wait()
+            driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    assert driver.returncode == 0
+    ids = np.concatenate([pq.read_table(path, columns=["id"])["id"].to_numpy() for path in out.glob("part-*")])
+    once = len(ids) == len(set(ids.tolist())) == given.rows
+    return {"rows": len(ids), "kills": killed, "every key once": once, "first part, s": first,
+            "driver peak, MB": peak / 1e6, "s": time.perf_counter() - begun}  # fmt: skip
+
+
+def resident(process: int) -> int:
+    """The highest resident memory of a process so far."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+    except OSError:
+        return 0
+
+
+def build(given: argparse.Namespace) -> dict[str, Any]:
+    """Both builds in processes of their own; what the smaller sizes predict stands in the record beforehand."""
+    sides = {}
+    for side in ("ours", "bare"):
+        words = [sys.executable, "-m", "benchmarks.millions", f"build-{side}", "--rows", str(given.rows)]
+        done = subprocess.run([*words, "--folder", str(given.folder)], capture_output=True, text=True, check=True)
+        sides |= {f"{side}, {key}": value for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
+    return {"rows": given.rows, **sides, "ratio": sides["ours, fill s"] / sides["bare, fill s"]}
+
+
+def build_ours(given: argparse.Namespace) -> dict[str, Any]:
+    """``similis index`` in this process."""
+    held = watch_memory()
+    found, _, _ = build_folder(
+        blocks(given), given.folder / f"index-{given.rows}", target=Target(0.98), kinds=["ivf-int8"]
+    )
+    best = found.best._asdict() | {"fill s": found.best.build_seconds}
+    return {**cost(), "peak without file pages, MB": max(held) / 1e6, **best}
+
+
+def build_bare(given: argparse.Namespace) -> dict[str, Any]:
+    """The same training and filling by calls of faiss, from the file that the index has left."""
+    rows = row_file(given)
+    begun, codes = time.perf_counter(), empty_codes("ivf-int8", *rows.shape)
+    codes.train(take_rows(rows, draw_rows(rows.total, training_rows(codes))))
+    fill(codes, rows, 0, rows.total)
+    return {"fill s": time.perf_counter() - begun}
+
+
+def cost() -> dict[str, float]:
+    """Processor seconds and the highest resident memory of this process so far, with pages of files."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    return {"processor s": spent.ru_utime + spent.ru_stime, "peak MB": spent.ru_maxrss / 1e3}
+
+
+def watch_memory() -> list[int]:
+    """Bytes of this process that are not pages of files, noted by a thread from now on."""
+    held = [0]
+
+    def watch() -> None:
+        while True:
+            lines = Path("/proc/self/status").read_text().splitlines()
+            held.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")))
+            time.sleep(0.1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return held
+
+
+def blocks(given: argparse.Namespace) -> Any:
+    """The first rows of the embedded tables."""
+    left = given.rows
+    for block in read_vectors(given.folder / "vectors"):
+        yield block
+        left -= len(block.vectors)
+        if left <= 0:
+            return
+
+
+def row_file(given: argparse.Namespace) -> RowFile:
+    """The vectors of a built index."""
+    folder = given.folder / f"index-{given.rows}"
+    (path,) = folder.glob("*.vectors")
+    return RowFile(path, json.loads((folder / ABOUT).read_bytes())["count"], DIM)
+
+
+def draws(given: argparse.Namespace) -> dict[str, Any]:
+    """The recall of twenty fresh draws of 1,000 queries beside the promise."""
+    index, found = load_index(given.folder / f"index-{given.rows}"), []
+    promise = json.loads((given.folder / f"index-{given.rows}" / ABOUT).read_bytes())["recall"]
+    for seed in range(1, 21):
+        trial = draw_trial(row_file(given), 1000, Target(0.98), seed)
+        near = trial.find(index.codes, index.kind, index.effort)
+        found.append(float(recall_of(near, trial.exact).mean()))
+    kept = {f"draws of at least {level:.4f}": sum(one >= level for one in found) for level in (0.98, promise)}
+    return {"rows": given.rows, "promise": promise, "lowest": min(found), "mean": float(np.mean(found)), **kept}
+
+
+STEPS = {
+    "make": make,
+    "embed": embed,
+    "build": build,
+    "build-ours": build_ours,
+    "build-bare": build_bare,
+    "draws": draws,
+}
+
+
+def main() -> None:
+    """Run a step and add its row to the record."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("step", choices=STEPS)
+    reader.add_argument("--rows", type=int, default=10_000_000)
+    reader.add_argument("--folder", type=Path, default=Path("runs/millions"))
+    reader.add_argument("--kills", type=int, default=20)
+    reader.add_argument("--json", type=Path, default=Path("results/millions.json"))
+    given = reader.parse_args()
+    row = STEPS[given.step](given)
+    print(json.dumps(row))
+    if not given.step.startswith("build-"):
+        kept = json.loads(given.json.read_text())["figures"] if given.json.exists() else {}
+        write_json(given.json, "python -m benchmarks.millions", kept | {f"{given.step} {given.rows}": row})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What routes ask of a store, answered from an index, which takes no changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from similis.retrieval.index import Index
+from similis.serving.store import Item, StoreError
+
+
+class IndexedStore:
+    """The items of an index in the order of their rows; it has no pictures."""
+
+    def __init__(self, index: Index, folder: Path) -> None:
+        self.index = index
+        self.refusal = (
+            f"{folder} is an index, opened --read-only; embed the changed collection (similis embed does the rest), "
+            f"build it again (similis index VECTORS --out {folder}), and restart; see docs/scale.md for databases"
+        )
+
+    def list_items(self, *, label: str | None, after: str, limit: int) -> list[tuple[str, str | None]]:
+        """Ids and labels behind an id, at most ``limit``, with this label only if one is given."""
+        found: list[tuple[str, str | None]] = []
+        start = self.index.row_of(after) if after else -1
+        for row in range(len(self.index) if start is None else start + 1, len(self.index)):
+            entry = self.index.entry(row)
+            if label is None or entry[1] == label:
+                found.append(entry)
+            if len(found) == limit:
+                break
+        return found
+
+    def thumbnail(self, id: str) -> bytes | None:
+        """None: an index has no pictures."""
+
+    def add(self, items: Sequence[Item]) -> None:  # noqa: ARG002
+        """Refused."""
+        raise StoreError(f"this collection takes no changes: {self.refusal}")
+
+    def remove(self, *, id: str | None = None, label: str | None = None) -> list[str]:  # noqa: ARG002
+        """Refused."""
+        raise StoreError(f"this collection takes no changes: {self.refusal}")
+
+    def close(self) -> None:
+        """Nothing is open."""
