@@ -2,31 +2,41 @@
 
 import sys
 import uuid
+from pathlib import Path
 
 import numpy as np
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import torch
 from qdrant_client import QdrantClient
-from qdrant_client.models import Distance, VectorParams
+from qdrant_client.models import Distance, PointStruct, VectorParams
 
 import similis
 
-vectors_folder, store = sys.argv[1:]
-rows = pq.read_table(vectors_folder)  # id, vector, label, path, ...
-vectors = np.stack(rows.column("vector").to_numpy())
+folder, store = sys.argv[1:]
+paths = sorted(Path(folder).glob("part-*.parquet"))
+queries = np.stack(pyarrow.dataset.dataset(paths).head(100)["vector"].to_numpy())
 client = QdrantClient(path=store)  # QdrantClient(url=...) for a server
-client.create_collection("photos", VectorParams(size=vectors.shape[1], distance=Distance.COSINE))
-about = rows.select(["path", "label", "class_name"]).to_pylist()
-keys = [
-    str(uuid.uuid5(uuid.NAMESPACE_URL, key)) for key in rows.column("id").to_pylist()
-]  # Qdrant wants numbers or UUIDs
-client.upload_collection("photos", vectors, payload=about, ids=keys)
+if not client.collection_exists("photos"):
+    client.create_collection("photos", VectorParams(size=queries.shape[1], distance=Distance.COSINE))
 
-queries = vectors[:100]
-exact = similis.search(torch.tensor(queries), torch.tensor(vectors), 10).index.tolist()
+exact = [[] for _ in queries]  # similarities and ids, merged part by part: all vectors may not fit into memory
+for path in paths:  # the same command continues a killed run: ids that are there are not loaded again
+    rows = pq.read_table(path)  # id, vector, label, path, ...
+    ids, vectors = rows["id"].to_pylist(), np.stack(rows["vector"].to_numpy())
+    keys = [str(uuid.uuid5(uuid.NAMESPACE_URL, key)) for key in ids]  # Qdrant wants numbers or UUIDs
+    held = {point.id for point in client.retrieve("photos", keys, with_payload=False)}
+    about = zip(keys, vectors.tolist(), rows.drop_columns("vector").to_pylist(), strict=True)
+    new = [PointStruct(id=key, vector=vector, payload=row) for key, vector, row in about if key not in held]
+    client.upload_points("photos", new, wait=True)
+    near = similis.search(torch.tensor(queries), torch.tensor(vectors), 10)
+    for best, similarity, index in zip(exact, near.similarity.tolist(), near.index.tolist(), strict=True):
+        best[:] = sorted([*best, *zip(similarity, (ids[row] for row in index), strict=True)], reverse=True)[:10]
+
 same = 0
-for query, expected in zip(queries, exact, strict=True):
+for query, best in zip(queries, exact, strict=True):
     found = client.query_points("photos", query=query, limit=10).points
-    same += {point.id for point in found} == {keys[row] for row in expected}
+    same += {point.payload["id"] for point in found} == {key for _, key in best}
+rows = client.count("photos").count
 client.close()
-print(f"{len(rows)} vectors, {same} of {len(queries)} queries find the ten nearest of an exact search")
+print(f"{rows} vectors, {same} of {len(queries)} queries find the ten nearest of an exact search")

@@ -13,7 +13,7 @@ from similis.cli import main
 from tests.docs.blocks import ROOT
 
 EXAMPLES = ROOT / "examples"
-MOST_LINES = 40
+MOST_LINES = 45
 
 
 def run_example(name: str, folder: Path, *arguments: str) -> str:
@@ -103,7 +103,8 @@ FOUND = "200 vectors, 100 of 100 queries find the ten nearest of an exact search
 def test_stores_without_a_server(name, package, vectors, tmp_path):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")
-    assert FOUND in run_example(name, tmp_path, vectors, "store")
+    for _ in range(2):  # the second run finds everything there
+        assert FOUND in run_example(name, tmp_path, vectors, "store")
 
 
 # A server of its own, below the system's folder of temporary files: as root it runs as another user, who must reach it.
@@ -111,7 +112,8 @@ POSTGRES = """
 import subprocess, sys, tempfile
 import pgserver
 with tempfile.TemporaryDirectory() as folder, pgserver.get_server(folder) as server:
-    sys.exit(subprocess.run([sys.executable, *sys.argv[1:], server.get_uri()]).returncode)
+    for _ in range(2):
+        subprocess.run([sys.executable, *sys.argv[1:], server.get_uri()], check=True)
 """
 
 
@@ -122,4 +124,4 @@ def test_store_pgvector(vectors, tmp_path):
     command = [sys.executable, "-c", POSTGRES, str(EXAMPLES / "store_pgvector.py"), vectors]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert FOUND in done.stdout
+    assert done.stdout.splitlines() == [FOUND] * 2
