@@ -32,7 +32,7 @@ import similis
 from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
 from similis.model.vector_file import read_vectors
 from similis.retrieval.index_build import build_codes
-from similis.retrieval.index_choice import K, Target, choose_index, draw_trial
+from similis.retrieval.index_choice import K, Target, choose_codes, draw_trial
 from similis.retrieval.index_kinds import KINDS, search_parameters
 from similis.retrieval.search import search
 from similis.retrieval.similarity import TILE
@@ -178,7 +178,7 @@ def kinds_row(given: argparse.Namespace) -> dict[str, Any]:
         rows[kind] = {**figures._asdict(), "of float32": figures.bytes / (4 * x.shape[1]),
                       "ratio to faiss": median_ratio(seconds, "ours", "bare")}  # fmt: skip
     for recall, share in TARGETS[: given.targets]:
-        _, chosen = choose_index(x, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
+        chosen = choose_codes(stored, target=Target(recall, 4 * x.shape[1] * len(x) // share), queries=asked)
         words = chosen.best.kind if chosen.met else f"none; nearest {chosen.best.kind}"
         rows[f"recall {recall:g} in 1/{share}"] = {"kind": words, "recall": chosen.best.recall}
     return rows

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from docs.generator.drawn import batches, margins, pair_weights, steps
 from similis.figures.canvas import colour_scheme, new_figure, save_figure
-from similis.figures.explained import batches, margins, pair_weights, steps
 from similis.figures.force_plot import draw_batch
 from similis.figures.forces import forces
 from similis.registry import losses

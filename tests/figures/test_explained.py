@@ -6,12 +6,12 @@ import re
 import pytest
 import torch
 
+from docs.generator.drawn.batches import MARGIN, MINERS, POSITIVE, mined_batch, mined_negatives
+from docs.generator.drawn.margins import needed_angle, satisfied_angles
+from docs.generator.drawn.pair_weights import NEGATIVE, SIMILARITIES, pair_weights
+from docs.generator.drawn.steps import FIRST, STEPS, descend
 from docs.generator.explained import FIGURES, PICTURES, draw_thumbnail
 from similis.figures.canvas import colour_scheme, save_figure
-from similis.figures.explained.batches import MARGIN, MINERS, POSITIVE, mined_batch, mined_negatives
-from similis.figures.explained.margins import needed_angle, satisfied_angles
-from similis.figures.explained.pair_weights import NEGATIVE, SIMILARITIES, pair_weights
-from similis.figures.explained.steps import FIRST, STEPS, descend
 from similis.registry import losses
 
 

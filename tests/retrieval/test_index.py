@@ -12,7 +12,7 @@ from similis.engine.executor import Executor
 from similis.model.index_folder import load_index, save_index
 from similis.retrieval.index import build_index
 from similis.retrieval.index_build import RowFile, build_codes
-from similis.retrieval.index_choice import Measured, Target, choose_index, lower_bound, nearest, recall_of
+from similis.retrieval.index_choice import Measured, Target, choose_codes, draw_trial, lower_bound, nearest, recall_of
 from similis.retrieval.index_kinds import KINDS, LADDER, search_codes
 from similis.retrieval.search import search
 from similis.values import DataError, MissingExtraError, UserError
@@ -115,22 +115,23 @@ def test_saving_replaces_in_one_step_and_damage_is_found(tmp_path, monkeypatch):
 
 
 def test_the_cheapest_that_meets_the_target_is_built(vectors):
-    index, found = choose_index(vectors, labels=LABELS, target=Target(0.95), queries=200, model_hash="x")
+    rows = torch.nn.functional.normalize(vectors).numpy()
+    found = choose_codes(rows, target=Target(0.95), queries=200)
     met = [one for one in found.table if one.lower >= 0.95]
     assert {one.kind for one in found.table} == set(KINDS)
     assert all(one.lower <= one.recall for one in found.table)
     assert found.best.bytes == min(one.bytes for one in met)
-    assert (len(index), index.model_hash, index.entry(17)) == (ROWS, "x", ("17", "kind17"))
-    exact = search(vectors[:100], vectors, 10).index
-    assert recall_of(index.search(vectors[:100], 10).index, exact).mean() >= 0.93
+    exact = draw_trial(rows, 200, Target(0.95), seed=5)
+    near = exact.find(found.codes, found.best.kind, found.best.effort)
+    assert recall_of(near, exact.exact).mean() >= 0.93
 
 
 def test_the_sample_decides_what_is_built_whole(vectors):
-    index, found = choose_index(
-        vectors, target=Target(0.9, ROWS * 40), kinds=("flat", "int8"), queries=100, sample=1000
+    found = choose_codes(
+        vectors.numpy(), target=Target(0.9, ROWS * 40), kinds=("flat", "int8"), queries=100, sample=1000
     )
     assert [one.rows for one in found.table] == [1000, 1000]
-    assert (found.best.kind, found.best.rows, len(index)) == ("int8", ROWS, ROWS)
+    assert (found.best.kind, found.best.rows, found.codes.ntotal) == ("int8", ROWS, ROWS)
 
 
 def test_the_sample_holds_what_the_queries_should_find():
@@ -138,10 +139,11 @@ def test_the_sample_holds_what_the_queries_should_find():
     chance = torch.Generator().manual_seed(3)
     x = torch.randn(400, 32, generator=chance).repeat_interleave(40, 0)
     x = x + 0.3 * torch.randn(x.shape, generator=chance)
-    index, found = choose_index(x, target=Target(0.9), kinds=("nested",), queries=50, sample=4000)
-    assert index is not None
+    x = torch.nn.functional.normalize(x).numpy()
+    found = choose_codes(x, target=Target(0.9), kinds=("nested",), queries=50, sample=4000)
+    assert found.met
     assert (found.table[0].rows, found.best.rows) == (4000, 16_000)
-    _, small = choose_index(x, target=Target(0.9), kinds=("nested",), queries=50, sample=100)
+    small = choose_codes(x, target=Target(0.9), kinds=("nested",), queries=50, sample=100)
     assert 100 < small.table[0].rows <= 550  # the queries and their neighbours alone
 
 
@@ -153,8 +155,8 @@ def test_the_lower_bound_holds_in_nineteen_of_twenty_fresh_draws():
 
 
 def test_without_a_kind_that_is_enough_the_nearest_is_named(vectors):
-    index, found = choose_index(vectors, target=Target(1.0, ROWS), kinds=("flat", "int8"), queries=100)
-    assert index is None
+    found = choose_codes(vectors.numpy(), target=Target(1.0, ROWS), kinds=("flat", "int8"), queries=100)
+    assert not found.met
     assert found.best.kind == "int8"
     small, large = (
         Measured(kind, 1, 10, size, 0.0, recall, recall, 1.0) for kind, size, recall in (("a", 1, 0.5), ("b", 2, 0.9))
@@ -169,15 +171,15 @@ def test_refusals_say_what_to_do(vectors, tmp_path):
         lambda: build_index(vectors[:100], kind="ivf-pq"): "use kind='flat'",
         lambda: build_index(vectors, ["a"] * ROWS): "a unique id",
         lambda: build_index(vectors).search(torch.ones(1, 3), 1): r"\(Q, 32\)",
-        lambda: choose_index(vectors[:9], target=Target(0.9)): "100 vectors or more",
-        lambda: choose_index(vectors, target=Target(1.5)): "at most 1",
-        lambda: choose_index(vectors, target=Target(0.9), kinds=("hnws",)): "did you mean 'hnsw'",
+        lambda: choose_codes(vectors[:9].numpy(), target=Target(0.9)): "100 vectors or more",
+        lambda: choose_codes(vectors.numpy(), target=Target(1.5)): "at most 1",
+        lambda: choose_codes(vectors.numpy(), target=Target(0.9), kinds=("hnws",)): "did you mean 'hnsw'",
     }.items():
         with pytest.raises(UserError, match=words):
             call()
     with pytest.raises(DataError, match="no index at"):
         load_index(tmp_path / "none")
-    assert tuple(sorted(LADDER)) == LADDER  # choose_index stops at the first effort that is enough
+    assert tuple(sorted(LADDER)) == LADDER  # choose_codes stops at the first effort that is enough
 
 
 def test_without_faiss_the_extra_is_named(monkeypatch):

@@ -127,7 +127,7 @@ def build_folder(
     similarity: Similarity = "cosine",
     executor: Executor | None = None,
 ) -> tuple[Choice, int, int]:
-    """Choose an index as :func:`similis.retrieval.index_choice.choose_index` does, from vectors that come in blocks.
+    """Choose codes as :func:`similis.retrieval.index_choice.choose_codes` does, for vectors that come in blocks.
 
     Memory is that of a sample and of the codes. Nothing is written if no kind meets the target, or without a folder.
 

@@ -152,7 +152,7 @@ def build_index(
     All kinds but "flat" score their candidates again with the full vectors, which may stay on the disk. When to use:
     "flat" is exact; "float16" and "int8" compare all rows with a half and a quarter of the bytes; "binary" keeps a
     rotated sign of each dimension (RaBitQ); "nested" is for models trained with nested sizes; "hnsw" and "ivf-pq"
-    look at a part of the rows, for millions. :func:`similis.retrieval.index_choice.choose_index` measures which.
+    look at a part of the rows, for millions. ``similis index`` measures which.
 
     Args:
         vectors: (N, D); float32 inside.

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from similis.retrieval.index import Index, as_rows, build_index, score_again, search_exactly
+from similis.retrieval.index import as_rows, score_again, search_exactly
 from similis.retrieval.index_build import build_codes, draw_rows, take_rows
 from similis.retrieval.index_kinds import KINDS, Array, count_bytes, search_codes
-from similis.retrieval.similarity import Similarity
 from similis.values import UserError
 
 K = 10  # neighbours that the recall is over
@@ -63,48 +62,6 @@ class Choice(NamedTuple):
     table: list[Measured]
 
 
-def choose_index(
-    vectors: Tensor,
-    ids: Sequence[str] | None = None,
-    labels: Sequence[str | None] | None = None,
-    *,
-    target: Target,
-    kinds: Sequence[str] = tuple(KINDS),
-    queries: int = 1000,
-    sample: int = 100_000,
-    similarity: Similarity = "cosine",
-    model_hash: str = "",
-) -> tuple[Index | None, Choice]:
-    """Build the index with the fewest bytes, then the most queries a second, that meets a target; None if none does.
-
-    Queries are drawn from your vectors with a fixed seed, and each is kept from finding itself; exact search says what
-    it should find. Every kind is measured on at most ``sample`` rows, the neighbours to be found among them. Those that
-    meet the target there are built on all rows, the smallest first, until one meets it again. The recall that counts is
-    a lower bound: what 19 of 20 fresh draws of as many queries reach.
-
-    Args:
-        vectors: (N, D).
-        ids: (N,) unique; None for row numbers.
-        labels: (N,) for searches among some labels.
-        target: recall@10 and memory.
-        kinds: to try; keys of ``KINDS``.
-        queries: at most a tenth of the vectors.
-        sample: rows that every kind is measured on.
-        similarity: "cosine" or "dot".
-        model_hash: of the model that made the vectors.
-
-    Example:
-        >>> x = torch.randn(500, 32, generator=torch.Generator().manual_seed(0))
-        >>> index, found = choose_index(x, target=Target(0.95), kinds=("flat", "int8"))
-        >>> index.kind, len(index)
-        ('int8', 500)
-    """
-    made = build_index(vectors, ids, labels, similarity=similarity, model_hash=model_hash)  # "flat" until one is chosen
-    found = choose_codes(made.stored.numpy(), target=target, kinds=kinds, queries=queries, sample=sample)
-    made.codes, made.kind, made.effort = found.codes, found.best.kind, found.best.effort
-    return made if found.met else None, found
-
-
 def choose_codes(
     rows: Any,
     *,
@@ -114,9 +71,25 @@ def choose_codes(
     sample: int = 100_000,
     build: Callable[[str, Any], Any] = build_codes,
 ) -> Choice:
-    """As :func:`choose_index`, for rows (N, D) as they are compared: an array, or a file of them.
+    """Codes with the fewest bytes, then the most queries a second, that meet a target.
 
-    ``build`` makes codes of a kind for all rows.
+    Queries are drawn from the vectors with a fixed seed, and each is kept from finding itself; exact search says what
+    it should find. Every kind is measured on at most ``sample`` rows, the neighbours to be found among them. Those that
+    meet the target there are built on all rows, the smallest first, until one meets it again. The recall that counts is
+    a lower bound: what 19 of 20 fresh draws of as many queries reach.
+
+    Args:
+        rows: (N, D) as they are compared: an array, or a :class:`similis.retrieval.index_build.RowFile`.
+        target: recall@10 and memory.
+        kinds: to try; keys of ``KINDS``.
+        queries: at most a tenth of the vectors.
+        sample: rows that every kind is measured on.
+        build: makes codes of a kind for all rows.
+
+    Example:
+        >>> x = np.random.default_rng(0).standard_normal((500, 32), dtype=np.float32)
+        >>> choose_codes(x, target=Target(0.95), kinds=("flat", "int8")).best.kind
+        'int8'
     """
     count = rows.shape[0]
     if count < 10 * K or not 0 < target.recall <= 1:

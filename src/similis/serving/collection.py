@@ -90,7 +90,7 @@ class Collection:
         self.model, self.limits = load(folder), limits
         self.first_count = len(self.model.gallery)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
-        self.store: Store | IndexedStore
+        self.store: Store
         if index is not None:
             opened = load_index(index, model_hash=self.model.model_hash, verify=verify)
             self.store, self.model.gallery = IndexedStore(opened, index), IndexedGallery(opened)

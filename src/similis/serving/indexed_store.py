@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from similis.retrieval.index import Index
-from similis.serving.store import Item, StoreError
+from similis.serving.store import Store
 
 
-class IndexedStore:
+class IndexedStore(Store):
     """The items of an index in the order of their rows; it has no pictures."""
 
     def __init__(self, index: Index, folder: Path) -> None:
@@ -33,14 +32,6 @@ class IndexedStore:
 
     def thumbnail(self, id: str) -> bytes | None:
         """None: an index has no pictures."""
-
-    def add(self, items: Sequence[Item]) -> None:  # noqa: ARG002
-        """Refused."""
-        raise StoreError(f"this collection takes no changes: {self.refusal}")
-
-    def remove(self, *, id: str | None = None, label: str | None = None) -> list[str]:  # noqa: ARG002
-        """Refused."""
-        raise StoreError(f"this collection takes no changes: {self.refusal}")
 
     def close(self) -> None:
         """Nothing is open."""
