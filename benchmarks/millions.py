@@ -10,6 +10,7 @@ to ``results/millions.json``. Times are processor seconds, because other work sh
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -25,14 +26,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from benchmarks.rounds import write_json
+from benchmarks.serving import load_server, vector_requests
+from similis.model import index_folder
 from similis.model.index_folder import ABOUT, build_folder, load_index
 from similis.model.load import pretrained
 from similis.model.vector_file import read_vectors
-from similis.retrieval.index_build import RowFile, draw_rows, fill, take_rows
+from similis.retrieval.index_build import RowFile, build_codes, draw_rows, take_rows
 from similis.retrieval.index_choice import Target, draw_trial, recall_of
-from similis.retrieval.index_kinds import empty_codes, training_rows
+from similis.retrieval.index_kinds import empty_codes, search_codes, training_rows
 
 DIM, OBJECT, CLASS = 128, 1000, 50
 SIMILIS = [sys.executable, "-c", "from similis.cli import main; main()"]
@@ -101,11 +105,11 @@ def embed(given: argparse.Namespace) -> dict[str, Any]:
             "driver peak, MB": peak / 1e6, "s": time.perf_counter() - begun}  # fmt: skip
 
 
-def resident(process: int) -> int:
-    """The highest resident memory of a process so far."""
+def resident(process: int, kind: str = "VmHWM") -> int:
+    """The highest resident memory of a process so far; ``RssAnon`` for what it has now that is no page of a file."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(kind)), 0)
     except OSError:
         return 0
 
@@ -117,26 +121,35 @@ def build(given: argparse.Namespace) -> dict[str, Any]:
         words = [sys.executable, "-m", "benchmarks.millions", f"build-{side}", "--rows", str(given.rows)]
         done = subprocess.run([*words, "--folder", str(given.folder)], capture_output=True, text=True, check=True)
         sides |= {f"{side}, {key}": value for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
-    return {"rows": given.rows, **sides, "ratio": sides["ours, fill s"] / sides["bare, fill s"]}
+    return {"rows": given.rows, **sides, "ratio": sides["ours, fill processor s"] / sides["bare, fill processor s"]}
 
 
 def build_ours(given: argparse.Namespace) -> dict[str, Any]:
     """``similis index`` in this process."""
-    held = watch_memory()
+    held, spent = watch_memory(), list[float]()
+
+    def timed(*values: Any, **options: Any) -> Any:
+        begun = time.process_time()
+        made = build_codes(*values, **options)
+        spent.append(time.process_time() - begun)
+        return made
+
+    index_folder.build_codes = timed  # the calls of faiss, as the other side has them
     found, _, _ = build_folder(
         blocks(given), given.folder / f"index-{given.rows}", target=Target(0.98), kinds=["ivf-int8"]
     )
-    best = found.best._asdict() | {"fill s": found.best.build_seconds}
+    best = found.best._asdict() | {"fill processor s": spent[-1]}
     return {**cost(), "peak without file pages, MB": max(held) / 1e6, **best}
 
 
 def build_bare(given: argparse.Namespace) -> dict[str, Any]:
     """The same training and filling by calls of faiss, from the file that the index has left."""
     rows = row_file(given)
-    begun, codes = time.perf_counter(), empty_codes("ivf-int8", *rows.shape)
+    begun, codes = time.process_time(), empty_codes("ivf-int8", *rows.shape)
     codes.train(take_rows(rows, draw_rows(rows.total, training_rows(codes))))
-    fill(codes, rows, 0, rows.total)
-    return {"fill s": time.perf_counter() - begun}
+    for start in range(0, rows.total, 2**16):
+        codes.add(rows[start : start + 2**16])
+    return {"fill processor s": time.process_time() - begun}
 
 
 def cost() -> dict[str, float]:
@@ -151,8 +164,7 @@ def watch_memory() -> list[int]:
 
     def watch() -> None:
         while True:
-            lines = Path("/proc/self/status").read_text().splitlines()
-            held.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")))
+            held.append(resident(os.getpid(), "RssAnon"))
             time.sleep(0.1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -188,7 +200,69 @@ def draws(given: argparse.Namespace) -> dict[str, Any]:
     return {"rows": given.rows, "promise": promise, "lowest": min(found), "mean": float(np.mean(found)), **kept}
 
 
+def serve(given: argparse.Namespace) -> dict[str, Any]:
+    """``similis serve`` over the index, asked by as many connections as go, beside faiss in this process."""
+    index, begun = given.folder / f"index-{given.rows}", time.perf_counter()
+    words = ["serve", str(given.folder / "model"), "--gallery", str(index), "--port", "0", "--json"]
+    server = subprocess.Popen([*SIMILIS, *words], stdout=subprocess.PIPE, text=True)
+    port = int(json.loads(server.stdout.readline())["address"].split(":")[2].split("/")[0])
+    ready, queries = time.perf_counter() - begun, take_rows(row_file(given), draw_rows(given.rows, 4000, 9))
+    requests = vector_requests(torch.from_numpy(queries))
+    most = load_server(port, requests, 30.0)
+    held = resident(server.pid), resident(server.pid, "RssAnon")
+    half = load_server(port, requests, 30.0, len(most) / 60)
+    server.terminate()
+    server.wait()
+    bare = bare_speed(load_index(index), queries)
+    return {"rows": given.rows, "ready, s": ready, "queries/s": len(most) / 30, "bare queries/s": bare,
+            "p99 at half the rate, ms": 1000 * float(np.quantile(half, 0.99)), "peak MB": held[0] / 1e6,
+            "without file pages, MB": held[1] / 1e6}  # fmt: skip
+
+
+def bucket(given: argparse.Namespace) -> dict[str, Any]:
+    """Single objects of moto's S3 server, in a process of its own that counts how often each is read."""
+    words = [sys.executable, "-m", "benchmarks.s3_server", str(given.rows)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        address, out, begun = server.stdout.readline().strip(), given.folder / "bucket", time.perf_counter()
+        keys = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        words = ["embed", "s3://photos/all", str(out), "--model", "small_conv", "--weights", "none", "--size", "16"]
+        driver = subprocess.Popen(
+            [*SIMILIS, *words, "--workers", "2"], env=os.environ | keys, stdout=subprocess.DEVNULL
+        )
+        first, peak = 0.0, 0
+        while driver.poll() is None:
+            peak = max(peak, resident(driver.pid))
+            if not first and any(out.glob("part-*")):
+                first = time.perf_counter() - begun
+            time.sleep(0.1)
+        seconds = time.perf_counter() - begun
+        reads = json.loads(server.communicate("\n")[0])
+    return {"objects": given.rows, **reads, "first part, s": first, "driver peak, MB": peak / 1e6, "s": seconds}
+
+
+def bare_speed(index: Any, queries: np.ndarray) -> float:
+    """Queries a second, one at a time in each of two threads, by calls of faiss and the product with candidates."""
+    vectors, until, done = index.stored.numpy(), time.perf_counter() + 30, [0, 0]
+    importlib.import_module("faiss").omp_set_num_threads(1)
+
+    def ask(place: int) -> None:
+        while time.perf_counter() < until:
+            query = queries[(2 * done[place] + place) % len(queries)]
+            found = search_codes(index.codes, index.kind, index.effort, query[None], 10, allowed=None)[0]
+            np.argsort(vectors[found[found >= 0]] @ query)[-10:]
+            done[place] += 1
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return sum(done) / 30
+
+
 STEPS = {
+    "serve": serve,
+    "bucket": bucket,
     "make": make,
     "embed": embed,
     "build": build,
@@ -196,6 +270,19 @@ STEPS = {
     "build-bare": build_bare,
     "draws": draws,
 }
+
+
+def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
+    """The record as lines of a table: step, rows, what, value."""
+    lines = []
+    for name, row in figures.items():
+        step, rows = name.split()
+        for key, value in row.items():
+            if isinstance(value, float):
+                value = f"{value:,.0f}" if value >= 100 else f"{value:.3f}"  # noqa: PLW2901
+            if key not in ("rows", "ours, rows", "dim"):
+                lines.append(f"| {step} | {int(rows):,} | {key} | {value if not isinstance(value, int) else f'{value:,}'} |")
+    return lines
 
 
 def main() -> None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+RECORD = Path(__file__).parents[1] / "results" / "millions.json"
 LINKS = 4 * (2 * 32 + 4)  # of a node of the graph: 32 links up and 64 on the ground level, offsets and level
+
+
+def list_count(count: int) -> int:
+    """Lists of an index of so many vectors."""
+    return max(1, min(int(4 * count**0.5), 4096, count // 39))
 
 
 def index_bytes(kind: str, count: int, dim: int) -> int:
     """Bytes that a search goes through."""
-    lists = max(1, min(int(4 * count**0.5), count // 39))
+    lists = list_count(count)
     return {
         "flat": 4 * dim * count,
         "float16": 2 * dim * count,
@@ -18,3 +30,36 @@ def index_bytes(kind: str, count: int, dim: int) -> int:
         "ivf-int8": (dim + 8) * count + 4 * dim * lists,  # a byte a dimension, a row number; centroids
         "ivf-pq": (dim // 8 + 8) * count + 4 * dim * lists,  # half a byte for four dimensions, a row number; centroids
     }[kind]
+
+
+class BuildCost(NamedTuple):
+    """Hours of one core, bytes of memory and bytes on the disk that ``similis index --kind ivf-int8`` takes."""
+
+    processor_hours: float
+    memory: float
+    disk: float
+
+
+def build_cost(count: int, dim: int = 128) -> BuildCost:
+    """What an index of so many vectors costs, from the runs with 100,000 and a million in ``results/millions.json``.
+
+    Time is that of reading and encoding, in proportion to the vectors, and of finding the nearest list for each; it was
+    measured at 128 dimensions. Memory is a constant, the codes, and the training sample some times over.
+    """
+    sizes = (100_000, 1_000_000)
+    rows = [json.loads(RECORD.read_text())["figures"][f"build {size}"] for size in sizes]
+    seconds = np.linalg.solve(
+        [(size, size * list_count(size)) for size in sizes], [row["ours, processor s"] for row in rows]
+    )
+    own = [1e6 * row["ours, peak without file pages, MB"] - index_bytes("ivf-int8", size, 128)
+           for size, row in zip(sizes, rows, strict=True)]  # fmt: skip
+    rest = np.linalg.solve([(1.0, training_bytes(size, 128)) for size in sizes], own)
+    codes = index_bytes("ivf-int8", count, dim)
+    memory = codes + rest @ (1.0, training_bytes(count, dim))
+    hours = dim / 128 * (seconds @ (count, count * list_count(count))) / 3600
+    return BuildCost(float(hours), float(memory), codes + 4.0 * dim * count + 40.0 * count)
+
+
+def training_bytes(count: int, dim: int) -> float:
+    """Bytes of the vectors that lists are trained on."""
+    return 4.0 * dim * min(count, max(100_000, 50 * list_count(count)))

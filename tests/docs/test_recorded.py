@@ -20,6 +20,7 @@ from benchmarks import (
     fine_tuning,
     loss_page,
     metric,
+    millions,
     step,
     thesis_heads,
     tuning,
@@ -48,6 +49,12 @@ def fine_tuning_rows() -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} | {seeds} |"
 
 
+def stores_rows() -> Iterator[str]:
+    for name, row in figures("stores.json").items():
+        counts = (row["rows"], row["kills"], row["rows found"], row["distinct ids"], row["agreeing queries"])
+        yield f"| {name} | {' | '.join(f'{each:,}' for each in counts)} |"
+
+
 def tuning_rows() -> Iterator[str]:
     yield from tuning.page_rows(tuning.measure(tuning.FOLDER))
 
@@ -69,6 +76,7 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
         *step.page_rows(figures("step.json")),
     ),
     "fine-tuning.md": fine_tuning_rows,
+    "millions.md": lambda: (*millions.page_rows(figures("millions.json")), *stores_rows()),
     "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),
     "thesis/index.md": thesis_rows,

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from similis.engine.executor import Executor
-from similis.retrieval.index_kinds import Array, empty_codes, merge_codes, read_codes, training_rows, write_codes
+from similis.retrieval.index_kinds import (
+    Array,
+    add_rows,
+    empty_codes,
+    merge_codes,
+    read_codes,
+    training_rows,
+    write_codes,
+)
 
 BLOCK = 2**16  # vectors that are added at once
 
@@ -96,4 +104,4 @@ def encode_shard(task: ShardTask) -> None:
 def fill(codes: Any, vectors: Any, start: int, stop: int) -> None:
     """Add rows block by block."""
     for first in range(start, stop, BLOCK):
-        codes.add(np.ascontiguousarray(vectors[first : min(first + BLOCK, stop)]))
+        add_rows(codes, np.ascontiguousarray(vectors[first : min(first + BLOCK, stop)]))
