@@ -101,7 +101,8 @@ def embed(given: argparse.Namespace) -> dict[str, Any]:
     assert driver.returncode == 0
     ids = np.concatenate([pq.read_table(path, columns=["id"])["id"].to_numpy() for path in out.glob("part-*")])
     once = len(ids) == len(set(ids.tolist())) == given.rows
-    return {"rows": len(ids), "kills": killed, "every key once": once, "first part, s": first,
+    return {"rows": len(ids), "kills of the driver": killed["driver"],
+            "kills of workers": killed["worker"], "every key once": once, "first part, s": first,
             "driver peak, MB": peak / 1e6, "s": time.perf_counter() - begun}  # fmt: skip
 
 
@@ -281,7 +282,9 @@ def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
             if isinstance(value, float):
                 value = f"{value:,.0f}" if value >= 100 else f"{value:.3f}"  # noqa: PLW2901
             if key not in ("rows", "ours, rows", "dim"):
-                lines.append(f"| {step} | {int(rows):,} | {key} | {value if not isinstance(value, int) else f'{value:,}'} |")
+                lines.append(
+                    f"| {step} | {int(rows):,} | {key} | {value if not isinstance(value, int) else f'{value:,}'} |"
+                )
     return lines
 
 
