@@ -21,6 +21,7 @@ from similis.objective.loss import loss
 from similis.objective.sharding import shard
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
+from similis.registry import losses
 from similis.run.distributed import run_on_ranks
 from similis.run.machine import Machine, Watch
 from similis.run.parts import base_loss
@@ -34,6 +35,7 @@ from similis.values import Batch, UserError
 from tests.run.small import remains
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
+DIVIDED = [entry.name for entry in losses if entry.family in ("proxy", "classification")]
 OBJECTIVES = {
     "multi_similarity": lambda: loss("multi_similarity"),
     "proxy_anchor": lambda: loss("proxy_anchor", num_classes=CLASSES, dim=6),
@@ -55,7 +57,7 @@ def task_of(name: str, communicator, divide: bool = False) -> Task:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 6)).double()
-    objective = OBJECTIVES[name]().double()
+    objective = (OBJECTIVES[name]() if name in OBJECTIVES else loss(name, num_classes=CLASSES, dim=6)).double()
     if divide and communicator is not None:
         shard(base_loss(objective), communicator)
     rates = Rates("adamw", 0.01, loss_multiplier=10.0)
@@ -116,7 +118,7 @@ def test_another_number_of_processes_goes_on(two, four, tmp_path):
         assert torch.allclose(found, want[30:], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["proxy_anchor", "soft_triple", "nested arcface"])
+@pytest.mark.parametrize("name", [*DIVIDED, "nested arcface"])
 def test_divided_classes_are_saved_on_four_and_resumed_on_one_two_and_three(two, three, four, name, tmp_path):
     want, weights = curve(None, name)
     kept = tmp_path / "half.safetensors"
