@@ -14,11 +14,10 @@ from similis.objective.loss import loss
 from similis.objective.references import Block, batch_references
 from similis.objective.sharding import shard
 from similis.objective.wrappers.combined import regulariser
-from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.values import Pairs, Triplets
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, same
 from tests.hostile.wrapped import WRAPPERS, proxies
-from tests.proof import CLASSES, DIM, build
+from tests.proof import CLASSES, build
 
 BATCHES = 3
 
@@ -51,30 +50,11 @@ def values(made, *, reuse, ids=False):
 
 
 @every_backend
-@pytest.mark.parametrize("wrapper", list(WRAPPERS))
-def test_a_wrapper_keeps_nothing_of_the_caller(wrapper, backend):
+@pytest.mark.parametrize(("wrapper", "ids"), [(name, ids) for name in WRAPPERS for ids in {False, "memory" in name}])
+def test_a_wrapper_keeps_nothing_of_the_caller(wrapper, ids, backend):
     with BACKENDS[backend]():
-        assert same(values(WRAPPERS[wrapper](), reuse=True), values(WRAPPERS[wrapper](), reuse=False))
-
-
-@every_backend
-@pytest.mark.parametrize("wrapper", [name for name in WRAPPERS if "memory" in name])
-def test_a_memory_keeps_no_image_ids_of_the_caller(wrapper, backend):
-    with BACKENDS[backend]():
-        got, want = (values(WRAPPERS[wrapper](), reuse=reuse, ids=True) for reuse in (True, False))
+        got, want = (values(WRAPPERS[wrapper](), reuse=reuse, ids=ids) for reuse in (True, False))
     assert same(got, want)
-
-
-def test_the_worked_number_of_a_reused_label_buffer():
-    """A memory with two batches of labels in one buffer saw the second labels for both."""
-    remembering, buffer = CrossBatchMemory(loss("contrastive"), 30, DIM), torch.empty(11, dtype=torch.int64)
-    for seed in (0, 1):
-        x, labels = batch(seed)
-        buffer.copy_(labels)
-        value = remembering(x, buffer)
-    alone = CrossBatchMemory(loss("contrastive"), 30, DIM)
-    alone(*batch(0))
-    assert value.item() == alone(*batch(1)).item()
 
 
 def late_gradient(value, leaf, *spoiled):
