@@ -16,25 +16,14 @@ from similis.cli import main
 from similis.data import content
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
-from similis.run.machine import Machine
-from similis.run.run import run
-from similis.run.spec import parse_spec
 from tests.data.pictures import picture, write
 
 PATHS = [f"class{label}/{number}.ppm" for label in range(6) for number in range(2)]
 NAMES = [path.partition("/")[0] for path in PATHS]
 FILES = {path: picture(seed, form="PPM") for seed, path in enumerate(PATHS)}  # all of one size
 SWAPPED = dict(zip(PATHS, [*list(FILES.values())[1:], FILES[PATHS[0]]], strict=True))
-LAYOUTS = (
-    "folder",
-    "csv",
-    "zip",
-    "zip-with-table",
-    "parquet-of-paths",
-    "parquet-of-bytes",
-    "parquet-of-records",
-    "url",
-)
+PARQUET = ("parquet-of-paths", "parquet-of-bytes", "parquet-of-records")
+LAYOUTS = ("folder", "csv", "zip", "zip-with-table", *PARQUET, "url")
 
 
 @pytest.fixture(autouse=True)
@@ -102,22 +91,6 @@ def test_contents_changed_in_place_are_noticed(tmp_path, layout):
     assert after.fingerprint() != before.fingerprint()
     assert after.read_bytes(0) == SWAPPED[PATHS[0]]
     assert open_data(write_layout(tmp_path / "new", layout, SWAPPED)).fingerprint() == after.fingerprint()
-
-
-def test_a_run_on_changed_photos_is_another_run(tmp_path):
-    place = write_layout(tmp_path, "folder", FILES)
-    spec = parse_spec({
-        "data": {"source": place},
-        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
-        "training": {"epochs": 0},
-    })  # fmt: skip
-    machine = Machine(root=tmp_path / "runs")
-    first = run(spec, machine)
-    assert run(spec, machine).address == first.address
-    write(Path(place), SWAPPED)
-    again = run(spec, machine)
-    assert again.address != first.address
-    assert again.facts["data"] != first.facts["data"]
 
 
 def test_a_time_set_back_does_not_hide_a_change(tmp_path):
