@@ -137,8 +137,6 @@ def test_cache_returns_what_was_put():
 
 
 def test_zip_and_parquet_feed_workers(tmp_path):
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for row, path in enumerate(MANIFEST.values("path")):
             archive.writestr(path, MANIFEST.read_bytes(row))
