@@ -30,11 +30,6 @@ def test_vectors_of_another_model_are_refused_and_those_of_this_one_taken(tmp_pa
     old.add(vectors)
     assert [(hit.id, hit.label) for hit in old.search(picture(2), 1)] == [("b/b1.png", "b")]
     assert torch.equal(old.encode(vectors), old.encode(data))
-
-
-def test_vectors_that_name_no_model_are_refused_as_a_file(tmp_path):
-    data = similis.open_data(str(photos(tmp_path / "photos", ["a1", "a2", "b1"])))
-    embed_data(data, tmp_path / "old", MODEL)
     table = pq.read_table(tmp_path / "old").replace_schema_metadata(None)
     pq.write_table(table, tmp_path / "bare.parquet")
     with pytest.raises(UserError, match="of a model that they do not name"):
