@@ -15,6 +15,7 @@ from similis.training.folder import RunFolder
 from similis.training.optimisers import Schedule
 from similis.training.tensors import read_tensors
 from similis.values import Embedded, UserError
+from tests.data.pictures import picture, write
 from tests.networks.letters import by_letters
 from tests.run.small import ran, remains, small
 
@@ -49,16 +50,12 @@ def test_a_second_call_returns_the_first_result_without_working(first):
     assert (watch.stages, watch.steps) == ([], 0)
 
 
-def test_run_anew_gives_the_same_bits(first, tmp_path):
-    again = ran(tmp_path)
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores are the point here
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_run_anew_with_any_number_of_workers_gives_the_same_bits(first, workers, tmp_path):
+    again = ran(tmp_path, workers=workers)
     assert again.address == first.address
     assert remains(again.folder) == remains(first.folder)
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores are the point here
-@pytest.mark.parametrize("workers", [1, 3])
-def test_workers_change_no_number(first, workers, tmp_path):
-    assert remains(ran(tmp_path, workers=workers).folder) == remains(first.folder)
 
 
 def test_another_seed_gives_other_numbers_at_another_address(first, tmp_path):
@@ -122,17 +119,10 @@ def test_no_epochs_evaluate_the_untrained_model(tmp_path):
 
 
 def test_without_any_classes_to_choose_by_all_epochs_are_trained(tmp_path):
-    result = ran(
-        tmp_path, data__source=str(folder_of_pictures(tmp_path)), data__protocol="default", data__test_share=0,
-        training__batch_size=6,
-    )  # fmt: skip
+    photos = write(tmp_path / "photos", {f"{c}/{n}.png": picture(10 * c + n) for c in range(3) for n in range(4)})
+    data = {"data__source": str(photos), "data__protocol": "default", "data__test_share": 0}
+    result = ran(tmp_path, **data, training__batch_size=6)
     assert (result.epochs, result.selected_on, result.validation, result.test) == (2, "nothing", {}, {})
-
-
-def folder_of_pictures(root):
-    from tests.data.pictures import picture, write
-
-    return write(root / "photos", {f"{c}/{n}.png": picture(10 * c + n) for c in range(3) for n in range(4)})
 
 
 def test_the_test_split_can_stay_closed_and_an_opening_is_noted(first, tmp_path):
