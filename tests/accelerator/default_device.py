@@ -49,7 +49,6 @@ ABOUT_THE_HOST = {
         "test_nested.py::test_worked_number",
         "test_embed.py::test_order_of_the_data_set",
         "test_embed.py::test_vectors_may_enter_a_graph",
-        "test_evaluate.py::test_rows_may_come_in_any_order",
     ),
 }
 

@@ -198,14 +198,6 @@ def test_copies_are_equal_wherever_they_stand_in_a_matrix_product():
         assert torch.equal(row, row[torch.tensor(first)])
 
 
-def test_a_copy_of_another_class_is_a_wrong_answer_and_the_query_itself_is_none():
-    x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    found = evaluate(Embedded(x, torch.tensor([0, 0, 1, 1]), torch.tensor([5, 6, 7, 8])), ks=(1, 2))
-    assert found.per_query["recall@1"].tolist() == [0.0, 0.0, 0.0, 0.0]
-    assert found.per_query["recall@2"].tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert found.neighbors.index[0].tolist()[:4] == [2, 1, 3, -1]
-
-
 def test_a_collapsed_model_scores_nothing_in_any_order():
     labels = some(200, 0, 20, 0)
     embedded = Embedded(torch.ones(200, 8), labels, torch.arange(200))
@@ -215,16 +207,6 @@ def test_a_collapsed_model_scores_nothing_in_any_order():
     assert found.whole["spectral_decay"] == math.inf
     assert found.whole["uniformity"] == pytest.approx(0.0, abs=1e-6)
     assert found.whole["alignment"] == pytest.approx(0.0, abs=1e-6)
-
-
-def test_rows_may_come_in_any_order():
-    x, labels = SETS["copies"]
-    shuffle = torch.randperm(len(x), generator=torch.Generator().manual_seed(3))
-    rows = torch.arange(len(x))
-    straight = evaluate(Embedded(x, labels, rows), ks=KS)
-    mixed = evaluate(Embedded(x[shuffle], labels[shuffle], rows[shuffle]), ks=KS)
-    for name, values in straight.per_query.items():
-        assert torch.equal(values[shuffle].nan_to_num(-1), mixed.per_query[name].nan_to_num(-1)), name
 
 
 def test_clustering_is_seeded_and_finds_clear_classes():
