@@ -52,3 +52,13 @@ def cache_folder(tmp_path_factory):
     """Hashes of images go to a folder of this session; processes that tests start inherit it."""
     os.environ[VARIABLE] = str(tmp_path_factory.mktemp("cache"))
     os.environ.pop("COLUMNS", None)  # parallel tests run with COLUMNS=80, which tables would keep to
+
+
+@pytest.fixture
+def fresh_compiler():
+    """A compiler that has seen nothing, before and after."""
+    import torch
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()

@@ -10,18 +10,12 @@ from tests.accelerator.emulator import NAME
 from tests.accelerator.equality import CLASSES, batch, make, step
 from tests.proof import forms
 
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 QUICK = {"supcon", "proxy_anchor", "multi_similarity", "softmax"}
 FORMS = [
     pytest.param(entry, form, id=f"{entry.name}:{form}", marks=[] if entry.name in QUICK else [pytest.mark.slow])
     for entry, form in forms()
 ]
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(made, device):

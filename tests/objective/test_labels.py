@@ -44,13 +44,6 @@ def test_a_relation_passes_as_it_is():
     assert check_labels(relation, 11) is relation
 
 
-@pytest.fixture
-def fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 def compiled(function, backend="eager"):
     return torch.compile(function, fullgraph=True, backend=backend)
 
@@ -59,10 +52,13 @@ def replace_one(labels, label):
     return torch.cat([labels[:-1], torch.tensor([label])])
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("name", [*LEARNING, "language"])
 @pytest.mark.usefixtures("fresh_compiler")
 def test_a_compiled_loss_refuses_unknown_class_ids(name):
-    made = loss(name, class_ids=IDS, dim=5).double()
+    if name == "language":
+        made = regulariser(name, class_similarity=torch.eye(4).double(), class_ids=IDS)
+    else:
+        made = loss(name, class_ids=IDS, dim=5).double()
     fast, known = compiled(made), torch.tensor(IDS)[LABELS]
     assert fast(X, known).item() == pytest.approx(made(X, known).item(), abs=1e-12)
     for strange in (10, -5, 2**53 + 2):
@@ -70,31 +66,16 @@ def test_a_compiled_loss_refuses_unknown_class_ids(name):
             fast(X, replace_one(known, strange))
 
 
-@pytest.mark.parametrize("name", ["normface", "proxy_anchor"])  # samples with classes, classes with samples
+# samples with classes, classes with samples, a boundary for each class
+@pytest.mark.parametrize(("name", "options"), [("normface", {}), ("proxy_anchor", {}), ("margin", {"per_class": True})])
 @pytest.mark.usefixtures("fresh_compiler")
-def test_a_compiled_loss_refuses_labels_without_a_proxy(name):
-    made = loss(name, num_classes=4, dim=5).double()
+def test_a_compiled_loss_refuses_labels_without_a_proxy(name, options):
+    made = loss(name, num_classes=4, dim=5, **options).double()
     fast = compiled(made)
     assert fast(X, LABELS).item() == pytest.approx(made(X, LABELS).item(), abs=1e-12)
     for strange in (4, -1):
         with pytest.raises(UserError, match="there are proxies for classes 0 to 3; pass class_ids="):
             fast(X, replace_one(LABELS, strange))
-
-
-@pytest.mark.usefixtures("fresh_compiler")
-def test_a_compiled_boundary_for_each_class_refuses_labels_without_one():
-    fast = compiled(loss("margin", num_classes=4, dim=5, per_class=True))
-    with pytest.raises(UserError, match="there are proxies for classes 0 to 3"):
-        fast(X.float(), replace_one(LABELS, 4))
-
-
-@pytest.mark.usefixtures("fresh_compiler")
-def test_a_compiled_regulariser_refuses_unknown_class_ids():
-    words = regulariser("language", class_similarity=torch.eye(4).double(), class_ids=IDS)
-    fast, known = compiled(words), torch.tensor(IDS)[LABELS]
-    assert fast(X, known).item() == pytest.approx(words(X, known).item(), abs=1e-12)
-    with pytest.raises(UserError, match=r"labels \[10\] are not among the 4 class_ids"):
-        fast(X, replace_one(known, 10))
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])

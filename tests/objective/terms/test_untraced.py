@@ -5,12 +5,7 @@ import torch
 
 from similis.objective.terms.untraced import constant, eagerly
 
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def test_a_constant_is_read_once_and_compiled_in():
