@@ -99,12 +99,6 @@ def test_known_draw_stays_the_same_on_every_machine():
     assert split.test.tolist() == [1, 3, 6, 9, 11, 12, 13, 15, 16, 17]
 
 
-def test_shared_classes_are_refused():
-    columns = {"label": [0, 0, 1], "class_name": list("aab"), "bytes": [b"x"] * 3, "split": ["train", "test", "test"]}
-    with pytest.raises(DataError, match="1 classes of 'both'"):
-        split_data(from_columns("both", columns))
-
-
 @pytest.mark.parametrize(
     "options",
     [{"protocol": "fixed"}, {"protocol": "cross-validation", "folds": 99}, {"validation_share": 0.0},
