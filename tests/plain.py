@@ -38,6 +38,12 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
     return squared.sqrt() if number(squared) > 0 else ZERO
 
 
+def angle(a: Tensor, p: Tensor, n: Tensor) -> Tensor:
+    """Cosine of the angle at a, 0 if one of the sides has no length."""
+    sides = distance(a, p) * distance(a, n)
+    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
+
+
 def hinge(z: Tensor) -> Tensor:
     """[z]_+ with slope 0 at the kink."""
     return z if number(z) > 0 else z * 0

@@ -9,14 +9,8 @@ from similis.objective.losses.multi_similarity import multi_similarity
 from similis.objective.references import Block, References
 from similis.values import Pairs
 from tests.batches import A_LABELS, B_LABELS, A, B
-from tests.plain import ZERO, distance, dot, lse1, mean, negatives, number, on_sphere, positives
+from tests.plain import ZERO, angle, dot, lse1, mean, negatives, number, on_sphere, positives
 from tests.proof import Peer
-
-
-def angle(a, p, n):
-    """Cosine of the angle at a, 0 if one of the sides has no length."""
-    sides = distance(a, p) * distance(a, n)
-    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
 
 
 def oracle(x, labels, learned, options):

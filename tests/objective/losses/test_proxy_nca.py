@@ -7,7 +7,7 @@ from similis.objective.loss import loss
 from similis.objective.losses.proxy_nca import proxy_nca
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
-from tests.plain import ZERO, distance, dot, lse, mean, number, on_sphere, squared_distance
+from tests.plain import angle, lse, mean, on_sphere, squared_distance
 from tests.proof import Peer
 
 
@@ -23,11 +23,6 @@ def oracle(x, labels, learned, options):
         ]
         values.append(lse(others) + strength * squared_distance(row, proxies[y]))
     return mean(values)
-
-
-def angle(a, p, n):
-    sides = distance(a, p) * distance(a, n)
-    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
 
 
 ORACLES = {"default": oracle, "sigma": oracle, "direction": oracle}

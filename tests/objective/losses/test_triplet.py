@@ -7,7 +7,7 @@ from similis.objective.losses.triplet import MARGINS, triplet
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, circle
 from tests.plain import (
-    ZERO,
+    angle,
     distance,
     dot,
     hinge,
@@ -37,12 +37,6 @@ def oracle(x, labels, learned, options):
                 z = z - options["direction"] * angle(x[a], x[p], x[n])
                 values.append(softplus(z) if options["smooth"] else hinge(z))
     return mean([v for v in values if number(v) > 0])
-
-
-def angle(a, p, n):
-    """Cosine of the angle at a, 0 if one of the sides has no length."""
-    sides = distance(a, p) * distance(a, n)
-    return dot(n - a, p - a) / sides if number(sides) > 0 else ZERO
 
 
 ORACLES = dict.fromkeys(["cosine", "euclid2", "euclid", "smooth", "direction"], oracle)
