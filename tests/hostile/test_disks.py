@@ -14,6 +14,7 @@ import yaml
 from similis.run.spec import replace_values
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
+from tests.hostile.test_run_folders import folder_in
 from tests.run.small import VALUES, remains
 
 
@@ -63,11 +64,6 @@ def train(place: Path, runs: Path) -> list[str]:
 
 def search(place: Path, folder: Path) -> list[str]:
     return ["search", str(folder), str(place / "query.png"), "-k", "3", "--sheet", str(place / "found.png")]
-
-
-def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.glob("[!.]*") if path.is_dir())
-    return folder
 
 
 def sentence(capsys) -> str:

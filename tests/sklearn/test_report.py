@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from similis.cli import main
 from similis.figures.learned_metric import draw_importances, draw_matrix
 from similis.sklearn.report import interval, parse_table
 from similis.values import DataError, UserError
+from tests.cli.test_main import ended
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,8 @@ def wine(tmp_path_factory) -> Path:
     return place
 
 
-def run(words: list[str]) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(words)
-    return int(end.value.code or 0)
-
-
 def test_a_table_becomes_a_report(wine, tmp_path, capsys):
-    assert run(["metric", str(wine), "--label", "cultivar", "-o", str(tmp_path)]) == 0
+    assert ended(["metric", str(wine), "--label", "cultivar", "-o", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     text = (tmp_path / "report.md").read_text()
     assert "178 rows, 13 columns, 3 classes" in shown
@@ -52,15 +46,15 @@ def test_a_table_becomes_a_report(wine, tmp_path, capsys):
 
 
 def test_a_kernel_has_a_map_and_no_shares(wine, tmp_path):
-    assert run(["metric", str(wine), "--label", "cultivar", "--kernel", "rbf", "-o", str(tmp_path)]) == 0
+    assert ended(["metric", str(wine), "--label", "cultivar", "--kernel", "rbf", "-o", str(tmp_path)]) == 0
     assert (tmp_path / "map.png").exists()
     assert not (tmp_path / "importances.png").exists()
 
 
 def test_what_a_table_cannot_be_is_said(wine, capsys):
-    assert run(["metric", str(wine), "--label", "kind"]) == 1
+    assert ended(["metric", str(wine), "--label", "kind"]) == 1
     assert "there is no column 'kind'; the columns are: alcohol" in capsys.readouterr().err
-    assert run(["metric", str(wine), "--label", "cultivar", "--objective", "ncaa"]) == 2
+    assert ended(["metric", str(wine), "--label", "cultivar", "--objective", "ncaa"]) == 2
     assert "did you mean 'nca'" in capsys.readouterr().err
     with pytest.raises(DataError, match="missing in: height"):
         parse_table({"height": ["1", ""], "kind": ["a", "b"]}, "kind")
