@@ -90,17 +90,10 @@ def test_an_encrypted_archive_through_the_command_line(tmp_path, capsys):
     check_refused(capsys, tmp_path, tmp_path / "photos.zip", "12 of 12 images")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../../out/1.png",
-        "/out/1.png",
-        "C:\\out\\1.png",
-        "kind9/../../1.png",
-        "a" * 300 + "/1.png",
-        "x/" * 500 + "1.png",
-    ],
-)
+LEADING_ELSEWHERE = ["../../out/1.png", "/out/1.png", "C:\\out\\1.png", "kind9/../../1.png"]
+
+
+@pytest.mark.parametrize("name", [*LEADING_ELSEWHERE, "a" * 300 + "/1.png", "x/" * 500 + "1.png"])
 def test_names_that_lead_elsewhere_write_nothing(tmp_path, name):
     place = write(tmp_path / "in", {"photos.zip": zipped(FILES | {name: picture(90)})}) / "photos.zip"
     read_data(place)

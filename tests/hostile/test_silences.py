@@ -126,15 +126,8 @@ def test_every_phase_of_a_training_says_that_it_begins(tmp_path):
     small = "--backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --batch 20 --device cpu --no-pictures"
     done = words_of(f"train synthetic?classes=16&images=6&size=16 {small} --runs {tmp_path}")
     assert done.returncode == 0, done.stderr
-    begun = (
-        "device ",
-        "reading ",
-        "planning ",
-        "training: ",
-        "training on all ",
-        "evaluating on ",
-        "before training, ",
-    )
+    begun = ("device ", "reading ", "planning ", "training: ", "training on all ", "evaluating on ",
+             "before training, ")  # fmt: skip
     lines = done.stdout.splitlines()
     places = [next(place for place, line in enumerate(lines) if line.startswith(words)) for words in begun]
     assert places == sorted(places)

@@ -156,12 +156,8 @@ def test_enrol_replace_and_forget(server):
 
 def test_enrol_vectors(server, model):
     vectors = torch.nn.functional.normalize(torch.randn(3, model.dim), dim=1)
-    body = {
-        "model": model.model_hash,
-        "ids": ["v0", "v1", "v2"],
-        "labels": ["v", None, "w"],
-        "vectors": vectors.tolist(),
-    }
+    body = {"model": model.model_hash, "ids": ["v0", "v1", "v2"], "labels": ["v", None, "w"]}
+    body["vectors"] = vectors.tolist()
     assert server.ask("POST", "/v1/items/vectors", json=body, key=KEY).json() == {"ids": body["ids"]}
     answer = server.ask("POST", "/v1/search/vector?k=1", data=vectors[1].numpy().tobytes())
     assert found(answer)[0][:2] == ("v1", None)

@@ -50,13 +50,8 @@ def test_a_new_name_can_be_shown_and_typed(name):
 
 
 def test_two_files_with_one_id_are_refused_and_nothing_is_kept(odd):
-    files = [
-        ("file", ("a.png", photo(50))),
-        ("file", ("b.png", photo(51))),
-        ("ids", (None, "same")),
-        ("ids", (None, "same")),
-    ]
-    answer = odd.ask("POST", "/v1/items", files=files, key=KEY)
+    files = [("file", ("a.png", photo(50))), ("file", ("b.png", photo(51)))]
+    answer = odd.ask("POST", "/v1/items", files=[*files, *[("ids", (None, "same"))] * 2], key=KEY)
     assert answer.status_code == 422
     assert "'same' more than once" in answer.json()["error"]
     answer = odd.ask("POST", "/v1/items", files=[*files[:1], ("label", (None, "  "))], key=KEY)
@@ -85,8 +80,6 @@ def test_a_key_that_no_request_could_send_ends_the_server_at_its_start(tmp_path,
 
 
 def test_a_label_that_vanishes_meanwhile_leaves_the_estimate_alive(tmp_path, monkeypatch):
-    import similis
-
     model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
     model.add([photo(n) for n in range(6)], labels=["a", "a", "a", "b", "b", "b"], ids=[str(n) for n in range(6)])
     held = Collection(model.save(tmp_path / "bundle"), tmp_path / "store.sqlite", Limits(), Metrics())

@@ -22,16 +22,8 @@ def opened(folder):
 
 
 def test_json_is_one_line_with_the_address_once_it_answers(folder):
-    words = [
-        sys.executable,
-        "-c",
-        "from similis.cli import main; main()",
-        "serve",
-        str(folder),
-        "--port",
-        "0",
-        "--json",
-    ]
+    words = [sys.executable, "-c", "from similis.cli import main; main()"]
+    words += ["serve", str(folder), "--port", "0", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             said = json.loads(process.stdout.readline())

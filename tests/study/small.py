@@ -8,6 +8,8 @@ from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.study.statistics.fair_table import RULE
 
+MODEL = {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 12, "freeze_batch_norm": False}
+
 
 def values(**changes: Any) -> dict[str, Any]:
     """Plain values of a small plan."""
@@ -15,13 +17,7 @@ def values(**changes: Any) -> dict[str, Any]:
         "name": "small",
         "terms": {
             "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
-            "model": {
-                "backbone": "small_conv",
-                "weights": None,
-                "dim": 8,
-                "image_size": 12,
-                "freeze_batch_norm": False,
-            },
+            "model": MODEL,
             "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
         },
         "contestants": ["proxy_anchor", "contrastive"],

@@ -9,17 +9,10 @@ from similis.study.statistics.rank_sums import RankSum, rank_sums
 from tests.docs.blocks import ROOT
 
 NAMES = {
-    "Contrastive": "contrastive",
-    "Triplet": "triplet",
-    "LiftedStructure": "lifted",
-    "NPair": "npair",
-    "ProxyNCA": "proxy_nca",
-    "Margin": "margin",
-    "ArcFace": "arcface",
-    "MultiSimilarity": "multi_similarity",
-    "SoftTriple": "soft_triple",
-    "ProxyAnchor": "proxy_anchor",
-}
+    "Contrastive": "contrastive", "Triplet": "triplet", "LiftedStructure": "lifted", "NPair": "npair",
+    "ProxyNCA": "proxy_nca", "Margin": "margin", "ArcFace": "arcface", "MultiSimilarity": "multi_similarity",
+    "SoftTriple": "soft_triple", "ProxyAnchor": "proxy_anchor",
+}  # fmt: skip
 NETWORKS = ("ResNet50", "BNInception", "GoogLeNet")
 SIZES = (64, 128, 512, 1024)
 TABLES = ("06", "07", "08", "09", "10", "11", "20", "21")
