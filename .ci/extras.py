@@ -120,6 +120,10 @@ while True:
 server.terminate()
 server.wait(60)
 """,
+    "cloud": """
+from similis.data.sources import connect
+assert connect("s3://bucket/photos")[1] == "bucket/photos"
+""",
     "tracking": """
 from similis.training.events import Events
 with Events(Path("events")) as events:
@@ -131,7 +135,8 @@ assert next(Path("events").iterdir()).stat().st_size > 50
 LACKS = {
     "vision": 'similis.pretrained("tf_efficientnet_lite0")',
     "study": "similis.tournament",
-    "search": 'importlib.import_module("similis.retrieval.index").build_index(torch.eye(3))',
+    "search": 'importlib.import_module("similis.retrieval.index").build_index(torch.eye(3), kind="int8")',
+    "cloud": 'importlib.import_module("similis.data.sources").connect("s3://no")',
     "sklearn": 'importlib.import_module("similis.sklearn").MetricLearner',
     "cluster": 'importlib.import_module("similis.engine.ray").connect()',
     "text": 'importlib.import_module("similis.networks.text").sentence_encoder("no")',

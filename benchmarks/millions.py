@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from benchmarks.mixture import CLASS, DIM, draw_vectors
 from benchmarks.rounds import write_json
 from benchmarks.serving import load_server, vector_requests
 from similis.model import index_folder
@@ -38,26 +39,8 @@ from similis.retrieval.index_build import RowFile, build_codes, draw_rows, take_
 from similis.retrieval.index_choice import Target, draw_trial, recall_of
 from similis.retrieval.index_kinds import empty_codes, search_codes, training_rows
 
-DIM, OBJECT, CLASS = 128, 1000, 50
+OBJECT = 1000
 SIMILIS = [sys.executable, "-c", "from similis.cli import main; main()"]
-
-
-def draw_vectors(number: int, rows: int, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors (n, D) of a table and their classes: Gaussians around Gaussian means, rotated, of unit length.
-
-    Variances fall as those between and within the 200 birds do in the features' first 128 components; the mean has the
-    norm of theirs.
-    """
-    place = np.arange(1, DIM + 1)
-    between = np.minimum(0.05 * place**-0.95, 0.39 * place**-1.9) ** 0.5
-    within = np.minimum(0.0139 * place**-0.45, 0.031 * place**-0.79) ** 0.5
-    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((DIM, DIM)))[0].astype(np.float32)
-    chance = np.random.default_rng((2, number))
-    own = chance.integers(0, len(means), rows)
-    found = (0.64 * np.eye(DIM)[-1] + means[own] * between + chance.standard_normal((rows, DIM)) * within).astype(
-        np.float32
-    ) @ turn
-    return found / np.linalg.norm(found, axis=1, keepdims=True), own
 
 
 def make(given: argparse.Namespace) -> dict[str, Any]:

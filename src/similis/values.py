@@ -46,7 +46,7 @@ class MissingExtraError(SimilisError, ImportError):
 
 EXTRAS = {
     "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
-    "faiss": "search",
+    "faiss": "search", "s3fs": "cloud",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study",
     "sklearn": "sklearn", "sknetwork": "sklearn",
     "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",

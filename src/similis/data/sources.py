@@ -50,6 +50,8 @@ def open_binary(place: str) -> Any:
 
 def connect(url: str) -> tuple[Any, str]:
     """The file system of an fsspec URL and the path in it."""
+    if url.startswith(("s3://", "s3a://")):
+        import_extra("s3fs")
     try:
         system, path = import_extra("fsspec").core.url_to_fs(url)
     except (ImportError, ValueError) as error:  # a protocol that is unknown, or whose package is missing
