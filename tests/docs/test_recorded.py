@@ -113,6 +113,7 @@ NUMBERS: dict[str, Callable[[], Iterator[str]]] = {
     "which-loss-first.md": advised_numbers,
 }
 CONDITIONS = {
+    "millions.md": {"2.6": "the prediction over the build, in rows of the page", "0.8": "the same for memory"},
     "README.md": {
         "3.11": "Python",
         "2.9.0": "version of the peer",
