@@ -27,7 +27,7 @@ COMMANDS = {
     "train": (f"train photos {SMALL}", "folder test validation before spec facts"),
     "evaluate": ("evaluate photos --model RUN", "data measured models"),
     "index": ("index vectors.npy --recall 0.5 --out new/index", "vectors dim met best kinds folder figure"),
-    "embed": ("embed photos vectors --model RUN", "folder images dim parts embedded model_hash source checksum"),
+    "embed": ("embed photos vectors --model RUN", "folder images dim parts embedded model_hash skipped checksum"),
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
     "cluster": ("cluster photos --model RUN --resolution 1 --out new/clusters", "photos new clusters alone out"),

@@ -17,7 +17,7 @@ def values(**changes: Any) -> dict[str, Any]:
         "name": "small",
         "terms": {
             "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
-            "model": MODEL,
+            "model": dict(MODEL),  # tests change it
             "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
         },
         "contestants": ["proxy_anchor", "contrastive"],

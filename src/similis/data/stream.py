@@ -105,8 +105,8 @@ def stream_data(
         allow_counts: accept a known data set whose counts differ from the official ones.
 
     Example:
-        >>> [len(chunk.files) for chunk in stream_data("synthetic?classes=2&images=3&size=8", 6)]
-        [6]
+        >>> sum(len(chunk.files) for chunk in stream_data("synthetic?classes=2&images=3&size=8", 6))
+        6
     """
     place = "" if isinstance(source, Manifest) else str(source)
     name, bare = place.partition("?")[0], place.rstrip("/")

@@ -81,7 +81,7 @@ def add_rows(codes: Any, rows: Array) -> None:
         codes.add(rows)
         return
     # faiss compares rows with lists several times as slowly as one matrix product does
-    centres = torch.from_numpy(codes.quantizer.reconstruct_n(0, codes.nlist)).T.contiguous()
+    centres = torch.as_tensor(codes.quantizer.reconstruct_n(0, codes.nlist)).T.contiguous()
     nearest = torch.cat([(part @ centres).argmax(1) for part in torch.split(torch.from_numpy(rows), ASSIGNED)])
     codes.add_core(len(rows), faiss.swig_ptr(rows), None, faiss.swig_ptr(nearest.numpy()))
 
