@@ -122,6 +122,13 @@ def test_unreadable_images_are_listed_with_their_reasons(tmp_path):
     assert not (out / "skipped.parquet").exists()
 
 
+def test_too_many_unreadable_images_end_a_job_early_whichever_part_is_done_last(tmp_path, monkeypatch):
+    monkeypatch.setattr("similis.model.bulk_embedding.ENOUGH", 30)
+    source = write(photos(tmp_path / "photos"), {"kind0/0.png": b"no image"})
+    with pytest.raises(DataError, match=r"1 of [345]\d items .*kind0/0.png"):
+        embed_data(source, tmp_path / "out", MODEL, part_size=8)
+
+
 def test_tables_of_images_and_of_features_are_chunks(data, tmp_path):
     records = [{"bytes": data.read_bytes(row), "path": None} for row in range(40)]
     for shard in range(2):

@@ -16,7 +16,7 @@ from zlib import crc32
 from similis.data.catalogue import known
 from similis.data.content import digest_of
 from similis.data.manifest import Manifest
-from similis.data.open_data import explain_read_errors, list_data, unusable_source
+from similis.data.open_data import explain_read_errors, list_data
 from similis.data.readers.folder import entries, is_folder, is_hidden, is_image, is_utf8, walk_remote, walk_tree
 from similis.data.readers.parquet import image_column, parquet_errors, table_columns
 from similis.data.readers.tar import holds_tars
@@ -120,8 +120,6 @@ def stream_data(
         with explain_read_errors(place):
             yield from cut_files(place, part_size)
     else:
-        if place and name not in known and not is_url(place) and not Path(place).exists():
-            raise unusable_source(place)
         data = source if isinstance(source, Manifest) else list_data(place, root=root, allow_counts=allow_counts)
         data = data if data.has("content") else data.with_content()
         marks = data.values("content") if data.has("content") else [data.fingerprint()] * len(data)

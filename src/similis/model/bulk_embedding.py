@@ -116,6 +116,7 @@ class Progress:
         self.job, self.earlier, self.max_skipped, self.on_part = job, earlier, max_skipped, on_part
         self.parts: dict[str, dict[str, Any]] = {}  # name -> stamp, empty until it is done
         self.embedded = self.seen = self.skipped = 0
+        self.example: list[str] = []  # an item that could not be read, and why
         self._ordered = sorted((stamp["first"], stamp["last"], name) for name, stamp in earlier.items())
 
     def tasks(self, chunks: Iterator[Chunk]) -> Iterator[PartTask]:
@@ -137,7 +138,7 @@ class Progress:
         if self.on_part is not None:
             self.on_part(done.stamp["rows"] + len(done.stamp["skipped"]))
         if self.seen >= ENOUGH:
-            self._check_skipped(done.stamp)
+            self._check_skipped()
 
     def finish(self, begun: float) -> BulkEmbedding:
         """List all parts, then remove what is no longer one of them, and what killed workers left."""
@@ -145,7 +146,7 @@ class Progress:
         if not stamps:
             raise DataError("the source holds no image and no Parquet file; check the path and the file endings")
         unread = [(*line, name) for name, stamp in self.parts.items() for line in stamp["skipped"]]
-        self._check_skipped(next((stamp for stamp in stamps if stamp["skipped"]), stamps[0]))
+        self._check_skipped()
         if unread:
             columns = dict(zip(("id", "reason", "part"), map(list, zip(*unread, strict=True)), strict=True))
             table = import_extra("pyarrow").table(columns)
@@ -167,10 +168,11 @@ class Progress:
     def _count(self, stamp: dict[str, Any]) -> None:
         self.seen += stamp["rows"] + len(stamp["skipped"])
         self.skipped += len(stamp["skipped"])
+        self.example = self.example or next(iter(stamp["skipped"]), [])
 
-    def _check_skipped(self, stamp: dict[str, Any]) -> None:
+    def _check_skipped(self) -> None:
         if self.skipped > self.max_skipped * self.seen:
-            key, why = stamp["skipped"][0]
+            key, why = self.example
             raise DataError(
                 f"{self.skipped:,} of {self.seen:,} items could not be read, for example {key!r} ({why}); mend them, "
                 f"or allow it: --max-skipped {self.skipped / self.seen:.2g}. What is embedded stays"

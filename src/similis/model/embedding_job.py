@@ -99,7 +99,7 @@ def embed_part(task: PartTask) -> PartDone:
         "dim": encoder.embedder.dim, "skipped": [[keys[row], why] for row, why in skipped.items()],
         "checksum": hashlib.sha256(repr((keys, contents)).encode() + vectors.numpy().tobytes()).hexdigest(),
     }  # fmt: skip
-    whole = data if data.has("vector") else data.with_columns({"content": [contents[row] for row in range(len(data))]})
+    whole = data if data.has("vector") else data.with_columns({"content": contents})
     table = vector_table(whole.select(kept), vectors[kept], stamp)
     texts = [name for name in table.column_names if name != "vector"]  # numbers of vectors do not repeat
     write_output(place, lambda file: import_extra("pyarrow.parquet").write_table(table, file, use_dictionary=texts))
