@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -28,16 +27,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from benchmarks.millions_index import build, build_bare, build_ours, draws, resident, row_file
 from benchmarks.mixture import CLASS, DIM, draw_vectors
 from benchmarks.rounds import write_json
 from benchmarks.serving import load_server, vector_requests
-from similis.model import index_folder
-from similis.model.index_folder import ABOUT, build_folder, load_index
+from similis.model.index_folder import load_index
 from similis.model.load import pretrained
-from similis.model.vector_file import read_vectors
-from similis.retrieval.index_build import RowFile, build_codes, draw_rows, take_rows
-from similis.retrieval.index_choice import Target, draw_trial, recall_of
-from similis.retrieval.index_kinds import empty_codes, search_codes, training_rows
+from similis.retrieval.index_build import draw_rows, take_rows
+from similis.retrieval.index_kinds import search_codes
 
 OBJECT = 1000
 SIMILIS = [sys.executable, "-c", "from similis.cli import main; main()"]
@@ -87,101 +84,6 @@ def embed(given: argparse.Namespace) -> dict[str, Any]:
     return {"rows": len(ids), "kills of the driver": killed["driver"],
             "kills of workers": killed["worker"], "every key once": once, "first part, s": first,
             "driver peak, MB": peak / 1e6, "s": time.perf_counter() - begun}  # fmt: skip
-
-
-def resident(process: int, kind: str = "VmHWM") -> int:
-    """The highest resident memory of a process so far; ``RssAnon`` for what it has now that is no page of a file."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(kind)), 0)
-    except OSError:
-        return 0
-
-
-def build(given: argparse.Namespace) -> dict[str, Any]:
-    """Both builds in processes of their own; what the smaller sizes predict stands in the record beforehand."""
-    sides = {}
-    for side in ("ours", "bare"):
-        words = [sys.executable, "-m", "benchmarks.millions", f"build-{side}", "--rows", str(given.rows)]
-        done = subprocess.run([*words, "--folder", str(given.folder)], capture_output=True, text=True, check=True)
-        sides |= {f"{side}, {key}": value for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
-    return {"rows": given.rows, **sides, "ratio": sides["ours, fill processor s"] / sides["bare, fill processor s"]}
-
-
-def build_ours(given: argparse.Namespace) -> dict[str, Any]:
-    """``similis index`` in this process."""
-    held, spent = watch_memory(), list[float]()
-
-    def timed(*values: Any, **options: Any) -> Any:
-        begun = time.process_time()
-        made = build_codes(*values, **options)
-        spent.append(time.process_time() - begun)
-        return made
-
-    index_folder.build_codes = timed  # the calls of faiss, as the other side has them
-    found, _, _ = build_folder(
-        blocks(given), given.folder / f"index-{given.rows}", target=Target(0.98), kinds=["ivf-int8"]
-    )
-    best = found.best._asdict() | {"fill processor s": spent[-1]}
-    return {**cost(), "peak without file pages, MB": max(held) / 1e6, **best}
-
-
-def build_bare(given: argparse.Namespace) -> dict[str, Any]:
-    """The same training and filling by calls of faiss, from the file that the index has left."""
-    rows = row_file(given)
-    begun, codes = time.process_time(), empty_codes("ivf-int8", *rows.shape)
-    codes.train(take_rows(rows, draw_rows(rows.total, training_rows(codes))))
-    for start in range(0, rows.total, 2**16):
-        codes.add(rows[start : start + 2**16])
-    return {"fill processor s": time.process_time() - begun}
-
-
-def cost() -> dict[str, float]:
-    """Processor seconds and the highest resident memory of this process so far, with pages of files."""
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    return {"processor s": spent.ru_utime + spent.ru_stime, "peak MB": spent.ru_maxrss / 1e3}
-
-
-def watch_memory() -> list[int]:
-    """Bytes of this process that are not pages of files, noted by a thread from now on."""
-    held = [0]
-
-    def watch() -> None:
-        while True:
-            held.append(resident(os.getpid(), "RssAnon"))
-            time.sleep(0.1)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return held
-
-
-def blocks(given: argparse.Namespace) -> Any:
-    """The first rows of the embedded tables."""
-    left = given.rows
-    for block in read_vectors(given.folder / "vectors"):
-        yield block
-        left -= len(block.vectors)
-        if left <= 0:
-            return
-
-
-def row_file(given: argparse.Namespace) -> RowFile:
-    """The vectors of a built index."""
-    folder = given.folder / f"index-{given.rows}"
-    (path,) = folder.glob("*.vectors")
-    return RowFile(path, json.loads((folder / ABOUT).read_bytes())["count"], DIM)
-
-
-def draws(given: argparse.Namespace) -> dict[str, Any]:
-    """The recall of twenty fresh draws of 1,000 queries beside the promise."""
-    index, found = load_index(given.folder / f"index-{given.rows}"), []
-    promise = json.loads((given.folder / f"index-{given.rows}" / ABOUT).read_bytes())["recall"]
-    for seed in range(1, 21):
-        trial = draw_trial(row_file(given), 1000, Target(0.98), seed)
-        near = trial.find(index.codes, index.kind, index.effort)
-        found.append(float(recall_of(near, trial.exact).mean()))
-    kept = {f"draws of at least {level:.4f}": sum(one >= level for one in found) for level in (0.98, promise)}
-    return {"rows": given.rows, "promise": promise, "lowest": min(found), "mean": float(np.mean(found)), **kept}
 
 
 def serve(given: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 RECORD = Path(__file__).parents[1] / "results" / "millions.json"
 LINKS = 4 * (2 * 32 + 4)  # of a node of the graph: 32 links up and 64 on the ground level, offsets and level
+ARRAYS = 1 / np.log(2)  # of an array that doubles when it is full, on average over its lengths
 
 
 def list_count(count: int) -> int:
@@ -43,21 +44,28 @@ class BuildCost(NamedTuple):
 def build_cost(count: int, dim: int = 128) -> BuildCost:
     """What an index of so many vectors costs, from the runs with 100,000 and a million in ``results/millions.json``.
 
-    Time is that of reading and encoding, in proportion to the vectors, and of finding the nearest list for each; it was
-    measured at 128 dimensions. Memory is a constant, the codes, and the training sample some times over.
+    Time is the sum of the parts of the run with a million, each scaled by what it grows with (``growth``), in
+    proportion to the dimensions; measured at 128. Memory is the codes in arrays that double as they grow, a constant,
+    and the training sample some times over.
     """
     sizes = (100_000, 1_000_000)
-    rows = [json.loads(RECORD.read_text())["figures"][f"build {size}"] for size in sizes]
-    seconds = np.linalg.solve(
-        [(size, size * list_count(size)) for size in sizes], [row["ours, processor s"] for row in rows]
-    )
-    own = [1e6 * row["ours, peak without file pages, MB"] - index_bytes("ivf-int8", size, 128)
-           for size, row in zip(sizes, rows, strict=True)]  # fmt: skip
+    small, large = (json.loads(RECORD.read_text())["figures"][f"build {size}"] for size in sizes)
+    parts = {part: large[f"ours, {part}, processor s"] for part in growth(1)}
+    seconds = large["ours, processor s"] - sum(parts.values())
+    seconds += sum(parts[part] * now / growth(sizes[1])[part] for part, now in growth(count).items())
+    own = [1e6 * row["ours, peak without file pages, MB"] - ARRAYS * index_bytes("ivf-int8", size, 128)
+           for size, row in zip(sizes, (small, large), strict=True)]  # fmt: skip
     rest = np.linalg.solve([(1.0, training_bytes(size, 128)) for size in sizes], own)
     codes = index_bytes("ivf-int8", count, dim)
-    memory = codes + rest @ (1.0, training_bytes(count, dim))
-    hours = dim / 128 * (seconds @ (count, count * list_count(count))) / 3600
-    return BuildCost(float(hours), float(memory), codes + 4.0 * dim * count + 40.0 * count)
+    memory = ARRAYS * codes + rest @ (1.0, training_bytes(count, dim))
+    return BuildCost(dim / 128 * seconds / 3600, float(memory), codes + 4.0 * dim * count + 40.0 * count)
+
+
+def growth(count: int) -> dict[str, float]:
+    """What the time of each part grows with; the sample that kinds are tried on has one size."""
+    lists = list_count(count)
+    return {"lay out": count, "exact search": count, "sample": 1, "train": training_bytes(count, 128) * lists,
+            "fill": count * lists, "search": count / lists}  # fmt: skip
 
 
 def training_bytes(count: int, dim: int) -> float:

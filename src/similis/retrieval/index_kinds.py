@@ -13,7 +13,7 @@ from similis.values import UserError, import_extra
 
 Array = np.ndarray[Any, Any]
 LADDER = (1, 2, 4, 8, 16, 32, 64)
-LISTS = (*LADDER, 128, 256, 512)  # looked into
+LISTS = (*LADDER, 128, 192, 256, 384, 512)  # looked into
 PER_CENTROID = 39  # training rows below which faiss calls a centroid badly trained
 MOST_LISTS = 4096  # every vector is compared with all of them when an index is filled
 ASSIGNED = 8192  # vectors of one product with all lists
