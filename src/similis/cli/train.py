@@ -31,6 +31,7 @@ def train(
     dim: options.Dim = None,
     backbone: options.Backbone = None,
     weights: options.StartWeights = None,
+    from_: Annotated[Path | None, typer.Option("--from", help="Run or saved model to go on from.")] = None,
     batch: options.BatchSize = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the network. [{training.lr}]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run. [{seed}]")] = None,
@@ -68,6 +69,7 @@ def train(
     from similis.cli.train_report import report
     from similis.engine.device import describe_device
     from similis.engine.ray import Share
+    from similis.model.finished import start_keys
     from similis.run.distributed import run_on_ray
     from similis.run.fitted_settings import fit_batch, fit_defaults
     from similis.run.machine import Machine
@@ -83,6 +85,7 @@ def train(
     }  # fmt: skip
     display = partial(Display, to_stderr=sys.stdout is sys.stderr)  # as with --json
     keys = recipe_keys(recipe) | asked_keys(named, set_ or ()) | (ALL_CLASSES if all_classes else {})
+    keys = (start_keys(from_) if from_ is not None else {}) | keys
     try:
         if workers is None:
             shown = source if source.isprintable() else ascii(source)[1:-1]

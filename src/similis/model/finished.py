@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
+from similis.model.bundle_files import ABOUT, holds_model, read_json
 from similis.networks.embedder import Embedder
 from similis.run.machine import Machine
 from similis.run.network import build_network, normalises
@@ -39,6 +41,16 @@ def finished(path: Path) -> RunResult:
         )
     hint = f"it holds the runs {', '.join(inside)}: name one of them" if inside else "`similis train` makes one"
     raise UserError(f"{path} is not the folder of a finished run (it has no result.json); {hint}")
+
+
+def start_keys(path: Path) -> dict[str, Any]:
+    """Dotted keys of a specification that goes on from a finished run or a saved model: its network and weights."""
+    run = None if holds_model(path) else finished(path)
+    spec = ModelSpec(**read_json(path / ABOUT)["network"]) if run is None else run.spec.model
+    kept = spec.model_dump(mode="json", include={"backbone", "dim", "layer_norm", "freeze_batch_norm", "image_size",
+                                                 "resize", "options"})  # fmt: skip
+    values = {**kept, "pooling": spec.pooled_by, "weights": str(path if run is None else run.folder)}
+    return {f"model.{key}": value for key, value in values.items()}
 
 
 def trained_model(result: RunResult, machine: Machine | None = None) -> Embedder:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from similis.model.bundle_files import read_lists
-from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn
-from similis.training.files import damage_error
+from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn, parse_trained_on
 from similis.values import DataError
 
 
@@ -16,16 +14,7 @@ def read_trained_on(folder: Path) -> TrainedOn | None:
     file = folder / TRAINED
     if not file.exists():
         return None
-    found = read_lists(file, CONTENTS, {"contents": "U8", "classes": "U8"})
-    digests = found["contents"].numpy().tobytes()
-    try:
-        names = json.loads(found["classes"].numpy().tobytes())
-    except ValueError as error:
-        raise damage_error(file, error) from error
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise damage_error(file, "its class names are no list of texts")
-    starts = range(0, len(digests) - 15, 16)
-    return TrainedOn(frozenset(digests[start : start + 16].hex() for start in starts), frozenset(names))
+    return parse_trained_on(file, read_lists(file, CONTENTS, {"contents": "U8", "classes": "U8"}))
 
 
 def say_seen(number: int, kept: bool) -> str:

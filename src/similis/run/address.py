@@ -18,6 +18,7 @@ from similis.objective.loss_options import get_preset
 from similis.registry import losses, miners, regularisers
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
+from similis.run.warm_start import start_files
 from similis.values import UserError
 
 # Raise it by hand in the change that changes a number of any run: every run then has a new address. The sources of
@@ -114,11 +115,14 @@ def files_fingerprint(spec: RunSpec) -> str:
 
 
 def file_hash(name: str, what: str, otherwise: str) -> str:
-    """The sha256 of a file that the specification names."""
+    """The sha256 of a file that the specification names, or of the model in a folder."""
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no {what} file {path}; pass a file, {otherwise}")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for file in start_files(path) if path.is_dir() else [path]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def environment() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from similis.registry import losses
 from similis.run.address import NUMERICS, file_hash, installed_version, source_of_backbone
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec, RunSpec
+from similis.run.warm_start import load_start, start_folder
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Network:
     @cached_property
     def built(self) -> Embedder:
         """The network as it starts; take a :meth:`copy` to train it."""
-        m = self.model
+        m, start = self.model, start_folder(self.model.weights)
         model = build_embedder(
             backbone=m.backbone,
-            weights=m.weights,
+            weights=m.weights if start is None else None,
             pooling=m.pooled_by,
             dim=m.dim or 0,
             layer_norm=m.layer_norm,
@@ -50,6 +51,8 @@ class Network:
             image_size=m.image_size,
             options=m.options,
         )
+        if start is not None:
+            load_start(model, start)
         if m.resize is not None and model.preprocessing is not None:
             model.backbone.preprocessing = replace(model.preprocessing, resize=m.resize)
         # quicker on most processors; torch's stub lacks this form

@@ -16,6 +16,7 @@ from similis.run.evaluation import evaluate_rows, on_device
 from similis.run.parts import HeadOnly, base_loss
 from similis.run.spec import RunSpec
 from similis.run.stage import Stage
+from similis.run.warm_start import PROXIES, write_proxies
 from similis.training.checkpoint import save_checkpoint
 from similis.training.events import Events
 from similis.training.loop import Progress, StepReport, Task
@@ -150,6 +151,8 @@ class Recorder:
         inner = self.evaluated.embedder if isinstance(self.evaluated, HeadOnly) else self.evaluated
         folder, name = self.stage.folder, self.stage.name
         save_model(folder.best(name), inner, {"contents": folder.best_contents(name), "epoch": str(epoch)})
+        classes = self.stage.source.manifest.classes(self.stage.rows)
+        write_proxies(folder.path / PROXIES, base_loss(self.task.loss), classes)
 
 
 def refresh_table(

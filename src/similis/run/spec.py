@@ -54,7 +54,9 @@ class ModelSpec(Part):
     backbone: str = Field(
         default="tf_efficientnet_lite0", description="a timm name, googlenet, bn_inception, small_conv, identity"
     )
-    weights: str | None = Field(default="pretrained", description="pretrained (from the Hub), a file, or null for none")
+    weights: str | None = Field(
+        default="pretrained", description="pretrained, a file, a folder to go on from its model, or null"
+    )
     pooling: str | None = Field(
         default=None, description="gap, gmp, gap+gmp, gem, own; null: gap+gmp, and the network's own if dim is null"
     )

@@ -14,6 +14,7 @@ from similis.objective.sharding import shard
 from similis.retrieval.offline_mining import Mined
 from similis.run.parts import base_loss, build_objective, epoch_batches
 from similis.run.stage import Stage
+from similis.run.warm_start import start_folder, start_proxies
 from similis.training.loop import Task
 from similis.training.optimisers import MovingAverage, Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator
@@ -25,6 +26,9 @@ def build_task(stage: Stage) -> Task:
     # without labels a class is an image, named by its row
     classes = stage.source.manifest.classes(stage.rows) if t.labelled else dict.fromkeys(stage.rows.tolist(), "")
     objective = build_objective(spec, classes, embedder.dim).to(stage.run.machine.chosen)
+    start = start_folder(spec.model.weights)
+    if start is not None:
+        start_proxies(base_loss(objective), classes, start)
     if stage.run.machine.shard_classes and stage.communicator is not None:
         shard(base_loss(objective), stage.communicator)
     multiplier = base_loss(objective).lr_multiplier if t.loss_multiplier is None else t.loss_multiplier

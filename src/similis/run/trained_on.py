@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.retrieval.gallery import Entry
+from similis.training.files import damage_error
 from similis.training.tensors import save_tensors
 
 TRAINED, CONTENTS = "trained-on.safetensors", "similis-trained-on-1"
@@ -61,3 +63,16 @@ def write_trained_on(folder: Path, found: TrainedOn) -> None:
     tensors = {name: torch.frombuffer(bytearray(data) or bytearray(1), dtype=torch.uint8)
                for name, data in (("contents", digests), ("classes", names))}  # fmt: skip
     save_tensors(folder / TRAINED, tensors, {"contents": CONTENTS})
+
+
+def parse_trained_on(file: Path, tensors: Mapping[str, Tensor]) -> TrainedOn:
+    """The record that :func:`write_trained_on` wrote, from the tensors of its file."""
+    digests = tensors["contents"].numpy().tobytes()
+    try:
+        names = json.loads(tensors["classes"].numpy().tobytes())
+    except ValueError as error:
+        raise damage_error(file, error) from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise damage_error(file, "its class names are no list of texts")
+    starts = range(0, len(digests) - 15, 16)
+    return TrainedOn(frozenset(digests[start : start + 16].hex() for start in starts), frozenset(names))

@@ -20,6 +20,7 @@ from similis.run.machine import Machine, Watch
 from similis.run.network import Network, pixels_of
 from similis.run.parts import Source, images_for
 from similis.run.spec import ModelSpec, RunSpec
+from similis.run.warm_start import start_folder
 from similis.sphere import unit
 from similis.training.closed_form import can_fit
 from similis.training.tensors import cached_tensors
@@ -59,7 +60,8 @@ def measure_untouched(spec: RunSpec, machine: Machine, source: Source, trained: 
     vectors = [
         (model, embed_rows(model, spec, machine, source, source.split.test, watch=watch), {}) for model in networks
     ]
-    if spec.model.weights is not None and not spec.model.is_closed_form:
+    start = start_folder(spec.model.weights)
+    if spec.model.weights is not None and not spec.model.is_closed_form and start is None:
         fitted = whiten(networks[0], vectors[0][1], spec, machine, source, watch=watch)
         vectors += [] if fitted is None else [(networks[0], fitted, {"head": "whitening"})]
     for model, found, more in vectors:
@@ -74,6 +76,7 @@ def measure_untouched(spec: RunSpec, machine: Machine, source: Source, trained: 
             {
                 "pixels": pixels_of(model),
                 "pretrained": spec.model.weights is not None,
+                **({} if start is None else {"start": start.name}),
                 **{name: before.means[name] for name in COMPARED},
                 "gain": {name: list(interval) for name, interval in gain.items()},
                 **count_changes(before.per_query["recall@1"], trained.per_query["recall@1"]),
@@ -102,8 +105,10 @@ def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Eval
 
 
 def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:
-    """The pretrained network without a head, at its own resolution, and at the run's if that is another."""
+    """What a run begins with: the pretrained network without a head, at its own resolution and at the run's."""
     m = spec.model
+    if start_folder(m.weights) is not None:  # the model it goes on from, as it is
+        return [Network(m, normalise=True, seed=spec.seed).built.to(machine.chosen).eval()]
     size = m.image_size if m.backbone.startswith(HANDED_OVER) else None  # one of the user's has no size of its own
     plain = ModelSpec(backbone=m.backbone, weights=m.weights, dim=None, options=m.options, image_size=size)
     own = Network(plain, normalise=True, seed=spec.seed)
@@ -153,6 +158,8 @@ def best_before(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def name_before(row: Mapping[str, Any]) -> str:
     """What a row was measured on, in one word."""
+    if "start" in row:
+        return "before"
     return "whitened" if "head" in row else "pretrained" if row["pretrained"] else "untrained"
 
 
@@ -210,6 +217,7 @@ def pretrained_verdict(before: Sequence[Mapping[str, Any]], what: str) -> str:
     """One sentence that says whether it helped, against the better pretrained network."""
     row = best_before(before)
     name = "the pretrained network" if row["pretrained"] else "the untrained network"
+    name = f"{row['start']}, which it went on from," if "start" in row else name
     name += "" if row["pixels"] is None else f" at {row['pixels']} pixels"
     if not row["gain"]:
         return f"No comparison with {name}: the test images have a single class."

@@ -14,6 +14,7 @@
       checkpoint-STAGE-shards/N/             rows of sharded classes, as each rank wrote them (likewise)
       best-STAGE.safetensors                 the weights that the stage chose (removed when the run is done)
       model.safetensors  the chosen weights
+      proxies.safetensors  what the loss has learned for each class, for a run that goes on from this one
       scores.safetensors, embeddings.safetensors  values of every test query, vectors of every test image
       before.safetensors vectors and answers of the network before training, for the report
       embeddings.csv     row, path and class name of every test image, in the order of the vectors
