@@ -10,7 +10,6 @@ import numpy as np
 from similis.engine.executor import Executor
 from similis.retrieval.index_kinds import (
     Array,
-    add_rows,
     empty_codes,
     merge_codes,
     read_codes,
@@ -104,4 +103,4 @@ def encode_shard(task: ShardTask) -> None:
 def fill(codes: Any, vectors: Any, start: int, stop: int) -> None:
     """Add rows block by block."""
     for first in range(start, stop, BLOCK):
-        add_rows(codes, np.ascontiguousarray(vectors[first : min(first + BLOCK, stop)]))
+        codes.add(np.ascontiguousarray(vectors[first : min(first + BLOCK, stop)]))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from similis.registry import unknown
 from similis.values import UserError, import_extra
@@ -16,7 +15,6 @@ LADDER = (1, 2, 4, 8, 16, 32, 64)
 LISTS = (*LADDER, 128, 192, 256, 384, 512)  # looked into
 PER_CENTROID = 39  # training rows below which faiss calls a centroid badly trained
 MOST_LISTS = 4096  # every vector is compared with all of them when an index is filled
-ASSIGNED = 8192  # vectors of one product with all lists
 TRAINING = 100_000  # vectors that codes without lists are trained on
 NESTED = 4  # the leading quarter of the dimensions is the first stage
 
@@ -72,18 +70,6 @@ def empty_codes(kind: str, count: int, dim: int) -> Any:
 def training_rows(codes: Any) -> int:
     """Vectors that codes are trained on at most: enough for every list of lists."""
     return max(TRAINING, 50 * int(getattr(codes, "nlist", 0)))
-
-
-def add_rows(codes: Any, rows: Array) -> None:
-    """Append the codes of vectors (n, D)."""
-    faiss = import_extra("faiss")
-    if not isinstance(codes, faiss.IndexIVFScalarQuantizer):
-        codes.add(rows)
-        return
-    # faiss compares rows with lists several times as slowly as one matrix product does
-    centres = torch.as_tensor(codes.quantizer.reconstruct_n(0, codes.nlist)).T.contiguous()
-    nearest = torch.cat([(part @ centres).argmax(1) for part in torch.split(torch.from_numpy(rows), ASSIGNED)])
-    codes.add_core(len(rows), faiss.swig_ptr(rows), None, faiss.swig_ptr(nearest.numpy()))
 
 
 def merge_codes(codes: Any, others: Any) -> None:
