@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from similis.figures.embedding_map import MOST, draw_map, principal_plane
+from similis.figures.embedding_map import principal_plane
 from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean
 from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_lines, line_style
@@ -146,24 +146,6 @@ def test_two_dimensions_or_one_are_enough():
     assert principal_plane(torch.tensor([[1.0], [3.0]]))[0].abs().tolist() == [[1.0, 0.0], [1.0, 0.0]]
     with pytest.raises(UserError, match="two images or more"):
         principal_plane(torch.zeros(1, 4))
-
-
-@pytest.mark.parametrize("classes", [3, 30])
-def test_every_image_is_a_point_and_every_shown_class_is_named(classes):
-    labels = torch.arange(60) % classes
-    figure = draw_map(VECTORS, labels, names={n: f"kind {n}" for n in range(classes)}, title="a map")
-    drawn = figure.axes[0].collections
-    assert sum(len(points.get_offsets()) for points in drawn) == 60
-    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert len([w for w in words if w.startswith("kind")]) == min(classes, MOST)
-    assert (f"{classes - MOST} more" in words) == (classes > MOST)
-
-
-def test_points_of_a_class_stand_where_the_plane_puts_them():
-    labels = torch.arange(60) % 3
-    figure = draw_map(VECTORS, labels)
-    plane = principal_plane(VECTORS)[0]
-    assert np.asarray(figure.axes[0].collections[1].get_offsets()) == pytest.approx(plane[labels == 1].numpy())
 
 
 def test_a_verification_shows_the_curve_the_pairs_and_the_threshold():

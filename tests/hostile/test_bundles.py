@@ -40,7 +40,7 @@ def sound(tmp_path_factory):
     model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
     labels = [str(n % 4) for n in range(12)]
     model.add([picture(n) for n in range(12)], labels=labels, ids=[f"{n}.png" for n in range(12)])
-    model.chosen = Threshold(0.1, 0.5, 0.4, 0.6, 1.0, 0.0, ("0", "1", "2", "3"), "gallery", "")
+    model.chosen = Threshold(0.1, 0.5, 0.4, 0.6, ("0", "1", "2", "3"), "gallery", "")
     model.trained_on = TrainedOn(frozenset(["0" * 32, "f" * 32]), frozenset(["shoe"]))
     return model.save(tmp_path_factory.mktemp("bundles") / "sound", thumbnails={"3.png": b"jpeg"}, onnx=b"onnx")
 

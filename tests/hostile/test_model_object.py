@@ -33,7 +33,7 @@ def spread(model, classes: int = 8, each: int = 6):
 def test_a_question_changes_no_threshold_that_was_chosen(model, tmp_path):
     rows, labels = spread(model)
     model.add(rows, labels=labels, ids=[str(n) for n in range(len(rows))])
-    model.chosen = kept = Threshold(0.01, 0.7, 0.6, 0.8, 1.0, 0.0, ("a", "b"), "unseen photos", "")
+    model.chosen = kept = Threshold(0.01, 0.7, 0.6, 0.8, ("a", "b"), "unseen photos", "")
     assert model.threshold(far=0.1) != kept.value
     model.same(rows[0], rows[8], far=0.1)
     model.cluster(rows)

@@ -178,7 +178,7 @@ def test_scales_that_do_not_fit_are_refused_before_they_are_multiplied():
 def test_a_data_set_goes_into_a_bundle_and_comes_back(model, tmp_path):
     photos = write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(4)})
     model.add(open_data(str(photos)))
-    model.chosen = Threshold(0.05, model.threshold(far=0.05), 0.1, 0.9, 1.0, 0.0, ("kind0", "kind1"), "gallery", "")
+    model.chosen = Threshold(0.05, model.threshold(far=0.05), 0.1, 0.9, ("kind0", "kind1"), "gallery", "")
     place = model.save(tmp_path / "b")
     again = similis.load(place, device="cpu")
     assert again.chosen == model.chosen

@@ -6,10 +6,8 @@ from itertools import combinations
 
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks.fixed_threshold import rates_at
-from similis.retrieval.calibration import fit_calibration
 from similis.retrieval.intervals import draw_classes
 from similis.retrieval.pair_similarities import count_upper, key_value, labelled_pairs, order_key, thresholds_and_eer
 from similis.retrieval.threshold_rates import count_accepted, rates
@@ -189,36 +187,6 @@ def test_rates_of_drawn_classes_equal_loops_over_the_drawn_pairs():
                 sums[a == b, s >= threshold] += times[a] if a == b else times[a] + times[b] - 1
             assert float(tar[r, t]) == pytest.approx(sums[True, True] / (sums[True, True] + sums[True, False]))
             assert float(far[r, t]) == pytest.approx(sums[False, True] / (sums[False, True] + sums[False, False]))
-
-
-def test_the_calibration_is_the_logistic_regression_of_the_pairs():
-    chance = torch.Generator().manual_seed(3)
-    genuine, impostor = (
-        0.6 + 0.15 * torch.randn(3000, generator=chance),
-        0.2 + 0.2 * torch.randn(9000, generator=chance),
-    )
-    values = torch.cat([genuine, impostor])
-    same = torch.cat([torch.ones(3000), torch.zeros(9000)])
-    found = fit_calibration(values, same, 1 - same, prior=0.25)
-    peer = LogisticRegression(C=1e9, tol=1e-9).fit(values[:, None].numpy(), same.numpy())
-    assert found.scale == pytest.approx(float(peer.coef_[0, 0]), rel=1e-2)
-    assert found.offset == pytest.approx(float(peer.intercept_[0]), rel=1e-2)
-    held = torch.cat(
-        [0.6 + 0.15 * torch.randn(5000, generator=chance), 0.2 + 0.2 * torch.randn(5000, generator=chance)]
-    )
-    truth = torch.arange(10_000) < 5000
-    even = fit_calibration(values, same, 1 - same).probability(held)
-    for low in (0.0, 0.2, 0.4, 0.6, 0.8):
-        bin_ = (even >= low) & (even < low + 0.2)
-        assert float(truth[bin_].double().mean()) == pytest.approx(float(even[bin_].mean()), abs=0.08)
-
-
-def test_separable_pairs_have_a_finite_calibration():
-    found = fit_calibration(torch.tensor([0.1, 0.9]), torch.tensor([0, 50]), torch.tensor([50, 0]))
-    assert math.isfinite(found.scale)
-    low, high = found.probability(torch.tensor([0.1, 0.9])).tolist()
-    assert low == pytest.approx(1 / 52, abs=1e-3)
-    assert high == pytest.approx(51 / 52, abs=1e-3)
 
 
 def test_what_cannot_be_verified_is_refused():

@@ -10,7 +10,7 @@ from similis.run.fit import choose_share, run_stage
 from similis.run.machine import Machine
 from similis.run.network import build_model
 from similis.run.run import run
-from similis.run.task import batches_of, build_task
+from similis.run.stage import batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.optimisers import interpolate
 from similis.values import UserError

@@ -18,8 +18,7 @@ from similis.run.parts import epoch_batches
 from similis.run.prepared import prepare
 from similis.run.recorder import Recorder, refresh_table
 from similis.run.run import prepare_parts
-from similis.run.stage import Stage
-from similis.run.task import batches_of, build_task
+from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
 from similis.values import Batch, UserError

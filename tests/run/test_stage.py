@@ -13,8 +13,7 @@ from similis.run.parts import base_loss, build_objective
 from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS, Recorder
 from similis.run.run import prepare_parts
-from similis.run.stage import Stage
-from similis.run.task import batches_of, build_task
+from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, StepReport
 from similis.values import DivergedError

@@ -8,7 +8,7 @@ from similis.data.loader import Loader
 from similis.data.open_data import open_data
 from similis.model.finished import trained_model
 from similis.objective.losses.nt_xent import nt_xent
-from similis.run.task import batches_of, build_task
+from similis.run.stage import batches_of, build_task
 from similis.training.loop import train_step
 from similis.values import Preprocessing, UserError
 from tests.data.pictures import picture, write

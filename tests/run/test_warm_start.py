@@ -11,8 +11,7 @@ from similis.run.machine import Machine, Watch
 from similis.run.prepared import prepare
 from similis.run.run import prepare_parts, run
 from similis.run.spec import parse_spec
-from similis.run.stage import Stage
-from similis.run.task import build_task
+from similis.run.stage import Stage, build_task
 from similis.run.trained_on import TrainedOn
 from similis.run.warm_start import keep_training
 from similis.training.folder import RunFolder
@@ -85,7 +84,7 @@ def test_no_epoch_measures_the_model_itself_and_one_records_both(first):
 
 def test_command_takes_the_network_from_the_run(first, capsys):
     words = ["train", SMALL["data"]["source"], "--from", str(first.folder), "--epochs", "1", "--batch", "10"]
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main([*words, "--runs", str(first.folder.parent), "--no-pictures"])
     assert f"{first.folder.name}, which it went on from" in " ".join(capsys.readouterr().out.split())
 

@@ -59,5 +59,5 @@ def save_collection(folder: Path, *, each: int = EACH) -> Path:
     if photos:
         model.add(list(photos.values()), [name.rpartition("/")[0] for name in photos], list(photos))
         value = model.threshold(far=0.01)
-        model.chosen = Threshold(0.01, value, value, value, 1.0, 0.0, tuple(KINDS), "gallery", "")
+        model.chosen = Threshold(0.01, value, value, value, tuple(KINDS), "gallery", "")
     return model.save(folder, thumbnails={name: make_thumbnail(photo) for name, photo in photos.items()})

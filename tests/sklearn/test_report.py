@@ -1,4 +1,4 @@
-"""The verb for tables, its report and its pictures."""
+"""The verb for tables, and its report."""
 
 import csv
 from pathlib import Path
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from similis.figures.learned_metric import draw_importances, draw_matrix
 from similis.sklearn.report import interval, parse_table
-from similis.values import DataError, UserError
+from similis.values import DataError
 from tests.cli.test_main import ended
 
 
@@ -33,9 +32,6 @@ def test_a_table_becomes_a_report(wine, tmp_path, capsys):
     assert "178 rows, 13 columns, 3 classes" in shown
     assert "left out, not numbers: note" in shown
     assert "note" in text.splitlines()[-1]
-    for name in ("map.png", "importances.png", "matrix.png"):
-        assert f"({name})" in text
-        assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
     before, after = (float(line.split("|")[2].split("±")[0]) for line in text.splitlines() if "±" in line)
     assert after > before > 90
     rows = list(csv.reader((tmp_path / "matrix.csv").read_text().splitlines()))
@@ -45,10 +41,10 @@ def test_a_table_becomes_a_report(wine, tmp_path, capsys):
     assert np.linalg.eigvalsh(matrix)[0] > -1e-9
 
 
-def test_a_kernel_has_a_map_and_no_shares(wine, tmp_path):
+def test_a_kernel_has_no_shares(wine, tmp_path):
     assert ended(["metric", str(wine), "--label", "cultivar", "--kernel", "rbf", "-o", str(tmp_path)]) == 0
-    assert (tmp_path / "map.png").exists()
-    assert not (tmp_path / "importances.png").exists()
+    assert "share" not in (tmp_path / "report.md").read_text()
+    assert not (tmp_path / "matrix.csv").exists()
 
 
 def test_what_a_table_cannot_be_is_said(wine, capsys):
@@ -69,15 +65,3 @@ def test_the_interval_is_corrected_for_shared_rows():
     found = interval(scores, 5)
     plain = 2.776445 * np.std(scores, ddof=1) / np.sqrt(5)
     assert found.half == pytest.approx(plain * np.sqrt(5 * (1 / 5 + 1 / 4)), rel=1e-5)
-
-
-def test_pictures_hold_what_they_are_given():
-    matrix = np.array([[2.0, -1.0], [-1.0, 1.0]])
-    image = draw_matrix(matrix, ["a", "b"]).axes[0].images[0]
-    assert np.array_equal(image.get_array(), matrix)
-    assert image.get_clim() == (-2.0, 2.0)
-    bars = draw_importances({f"c{i}": 1 / 30 for i in range(30)}).axes[0]
-    assert [text.get_text() for text in bars.get_yticklabels()][-1] == "6 others"
-    assert sum(bar.get_width() for bar in bars.patches) == pytest.approx(100)
-    with pytest.raises(UserError, match="names"):
-        draw_matrix(matrix, ["a"])

@@ -39,6 +39,7 @@ VERBS = {
     "cluster": "cluster:cluster",
     "compare": "compare:compare",
     "export": "export:export",
+    "upgrade": "upgrade:upgrade",
     "tournament plan": "tournament:plan",
     "tournament run": "tournament:run",
     "tournament report": "tournament:report",
@@ -53,6 +54,7 @@ HELP = {  # groups of `similis --help`, and a line for each first word
     "Use": {
         "search": "Find the photos most similar to one.",
         "serve": "Serve a search page and an HTTP API.",
+        "upgrade": "Move a served collection to another model.",
         "cluster": "Group photos by similarity, without labels.",
         "embed": "Embed many images, in parts that resume.",
         "index": "Build the smallest index that finds enough.",

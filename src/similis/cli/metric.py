@@ -1,4 +1,4 @@
-"""``similis metric TABLE --label COLUMN``: which columns make rows similar, with numbers and pictures."""
+"""``similis metric TABLE --label COLUMN``: which columns make rows similar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typer
 
 from similis.cli.json_output import Result
 from similis.cli.screen import print_lines, show_table
-from similis.values import import_extra
 
 if TYPE_CHECKING:
     from similis.sklearn.estimator import MetricLearner
@@ -26,12 +25,11 @@ def metric(
     kernel: Annotated[str, typer.Option(help="linear, rbf or poly.")] = "linear",
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
 ) -> Result:
-    """Learn a metric from a table; report nearest-neighbour accuracy, matrix, columns' shares and a map."""
+    """Learn a metric from a table; report nearest-neighbour accuracy, the matrix and the columns' shares."""
     from similis.data.readers.tables import read_columns
     from similis.sklearn import MetricLearner
     from similis.sklearn.report import accuracies, parse_table
 
-    import_extra("matplotlib")  # of the report: missed now, not after the learning
     rows = parse_table(read_columns(table), label)
     learner = MetricLearner(objective, n_components=components, kernel=kernel, random_state=seed)
     found = accuracies(rows, learner, seed)
@@ -57,37 +55,23 @@ def metric(
 def write_report(
     folder: Path, rows: Table, learner: MetricLearner, found: dict[str, Accuracy], shares: dict[str, float]
 ) -> None:
-    """Pictures, the matrix as a table, and one page of text."""
+    """The matrix as a table, and one page of text."""
     import csv
 
-    import torch
-
-    from similis.figures.canvas import save_figure
-    from similis.figures.embedding_map import draw_map
-    from similis.figures.learned_metric import draw_importances, draw_matrix
-
-    names = sorted(set(rows.labels))
-    vectors, labels = torch.tensor(learner.transform(rows.values)), torch.tensor([*map(names.index, rows.labels)])
-    shown = draw_map(vectors, labels, names=dict(enumerate(names)), title="Rows under the learned metric")
-    save_figure(shown, folder / "map.png")
+    folder.mkdir(parents=True, exist_ok=True)
     lines = [
         "# A metric for the table", "",
         f"{rows}; objective `{learner.objective}`, {learner.n_iter_} steps.", "",
         "| metric | 3 nearest neighbours, % (95% interval) |", "|---|---|",
         f"| columns of unit variance | {found['before']} |", f"| learned | {found['after']} |", "",
         "Accuracy is cross-validated: a row is never judged by a metric that has seen it.", "",
-        "![map](map.png)", "",
     ]  # fmt: skip
     if shares:
-        deviations = learner.variances_**0.5
-        unit_free = learner.metric_ * deviations[:, None] * deviations[None, :]
-        save_figure(draw_matrix(unit_free, rows.columns), folder / "matrix.png")
-        save_figure(draw_importances(shares), folder / "importances.png")
         with (folder / "matrix.csv").open("w", newline="") as file:
             csv.writer(file).writerows(
                 [["", *rows.columns], *([n, *r] for n, r in zip(rows.columns, learner.metric_.tolist(), strict=True))]
             )
-        lines += ["![columns](importances.png)", "", "![matrix](matrix.png)", "", "| column | share, % |", "|---|---|"]
+        lines += ["| column | share, % |", "|---|---|"]
         lines += [f"| {name} | {100 * share:.2f} |" for name, share in shares.items()]
         lines += ["", "A share is the mean squared distance of rows that differ in that column only. Columns that say",
                   "the same share their weight. `matrix.csv` holds the matrix on the raw columns."]  # fmt: skip

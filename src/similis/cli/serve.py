@@ -20,6 +20,9 @@ def serve(
     store: Annotated[Path | None, typer.Option(help="File of the collection. [BUNDLE/collection.sqlite]")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no changes.")] = False,
     gallery: Annotated[Path | None, typer.Option(help="Index to search, read-only. [the bundle's images]")] = None,
+    keep_images: Annotated[
+        bool, typer.Option("--keep-images", help="Keep added images, for `similis upgrade`.")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Hash the files of the index before serving.")] = False,
 ) -> None:
     """Serve a page and an HTTP API that search, enrol and forget; SIMILIS_KEY is the key for changes."""
@@ -38,4 +41,7 @@ def serve(
         print_early({"bundle": bundle, "address": address})
         print_lines(f"serving {bundle} at {address}")
 
-    run(bundle, host=host, port=port, store=store, read_only=read_only, index=gallery, verify=verify, on_ready=on_ready)
+    run(
+        bundle, host=host, port=port, store=store, read_only=read_only, index=gallery, verify=verify,
+        keep_images=keep_images, on_ready=on_ready,
+    )  # fmt: skip

@@ -15,7 +15,6 @@ from similis.data.readers.folder import is_utf8, read_folder
 from similis.data.readers.parquet import list_shards, read_parquet
 from similis.data.readers.part_files import list_part_files
 from similis.data.readers.tables import read_delimited
-from similis.data.readers.tar import holds_tars, read_tars
 from similis.data.sources import is_url
 from similis.registry import find_nearest, unknown
 from similis.values import DataError, SimilisError, UserError
@@ -33,10 +32,10 @@ def open_data(
     """Open a data set, choosing the reader by what is given.
 
     Args:
-        source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder
-            of class folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, a folder of ``part-*.parquet`` or of
-            ``train-00000-of-00001.parquet``, ``.tar`` shards of WebDataset or a folder of them, or an fsspec URL of
-            these (shards must be local). A folder that is called like a known data set is given as ``./name``.
+        source: the name of a known data set (``cub200_2011``, ``synthetic?classes=8&size=32``), a folder of class
+            folders, ``.zip``, ``.csv``, ``.tsv``, ``.parquet``, a folder of ``part-*.parquet`` or of
+            ``train-00000-of-00001.parquet``, or an fsspec URL of these. A folder that is called like a known data set
+            is given as ``./name``.
         root: the folder that holds the known data sets; None for the environment variable SIMILIS_DATA.
         images: the folder that the paths of a CSV or Parquet table are relative to; None for its own.
         table: the table of a zip archive; None for the one beside it.
@@ -80,8 +79,6 @@ def list_data(
             not is_url(source) and (list_part_files(source) or list_shards(source))
         ):
             return read_parquet(source, images=images)
-        if not is_url(source) and holds_tars(source):
-            return read_tars(source)
         if is_url(source) or Path(source).is_dir():
             return read_folder(source)
         raise unusable_source(source)
@@ -101,7 +98,7 @@ def unusable_source(source: str) -> SimilisError:
     path, names = Path(source), [entry.name for entry in known]
     if path.exists():
         return DataError(
-            f"{source!r} is of no known kind (.zip, .tar, .csv, .tsv, .parquet); unpack it into a folder of "
+            f"{source!r} is of no known kind (.zip, .csv, .tsv, .parquet); unpack it into a folder of "
             "class folders, and give that"
         )
     is_path = "/" in source or bool(path.suffix)

@@ -19,7 +19,6 @@ from similis.data.manifest import Manifest
 from similis.data.open_data import explain_read_errors, list_data
 from similis.data.readers.folder import entries, is_folder, is_hidden, is_image, is_utf8, walk_remote, walk_tree
 from similis.data.readers.parquet import image_column, parquet_errors, table_columns
-from similis.data.readers.tar import holds_tars
 from similis.data.sources import (
     FolderSource,
     connect,
@@ -110,7 +109,7 @@ def stream_data(
     """
     place = "" if isinstance(source, Manifest) else str(source)
     name, bare = place.partition("?")[0], place.rstrip("/")
-    is_folder = bool(place) and name not in known and (is_url(place) or Path(place).is_dir()) and not holds_tars(place)
+    is_folder = bool(place) and name not in known and (is_url(place) or Path(place).is_dir())
     if bare.endswith(TABLES) and not Path(place).is_dir():
         folder, _, file = bare.rpartition("/")
         with parquet_errors(bare):

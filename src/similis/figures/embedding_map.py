@@ -1,21 +1,12 @@
-"""A map of an embedding: every image a point in the plane, some classes in colour."""
+"""A map of an embedding: a place in the plane for every image."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, new_figure, shorten, shrink_to_fit
 from similis.values import UserError, import_extra
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-MARKS = ("o", "s", "^")  # with six colours: eighteen distinct classes
-MOST = len(COLOURS) * 2
 DIRECTIONS = 50  # of largest variance that t-SNE sees
 
 
@@ -59,28 +50,3 @@ def lay_out(vectors: Tensor, *, start: list[list[float]] | None = None) -> list[
     )
     with import_extra("threadpoolctl", "plots").threadpool_limits(1):
         return tsne.fit_transform(rows).tolist()  # type: ignore[no-any-return]
-
-
-def draw_map(vectors: Tensor, labels: Tensor, *, names: Mapping[int, str] | None = None, title: str = "") -> Figure:
-    """Points of all images; up to twelve classes, spread evenly over the labels, are coloured and named."""
-    plane, share = principal_plane(vectors)
-    words = [f"{100 * part:.0f} % of the variance" for part in share.tolist()]
-    figure = new_figure(8.2, 6.2)
-    axes = figure.add_axes((0.08, 0.09, 0.62, 0.82))
-    classes = torch.unique(labels)
-    shown = classes[torch.linspace(0, len(classes) - 1, min(MOST, len(classes))).round().long()].tolist()
-    rest = ~torch.isin(labels, torch.tensor(shown))
-    if rest.any():
-        x, y = plane[rest].T.tolist()
-        axes.scatter(x, y, s=5, color="0.82", linewidth=0, label=f"{len(classes) - len(shown)} more")
-    for number, label in enumerate(shown):
-        x, y = plane[labels == label].T.tolist()
-        name = str((names or {}).get(label, f"class {label}"))
-        mark = MARKS[number // len(COLOURS)]
-        axes.scatter(x, y, s=22, color=COLOURS[number % len(COLOURS)], marker=mark, edgecolor="white",
-                     linewidth=0.4, label=shorten(name, 28))  # fmt: skip
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
-    axes.set(xlabel=words[0], ylabel=words[1], xticks=[], yticks=[], aspect="equal", anchor="C", adjustable="datalim")
-    axes.spines[["top", "right"]].set_visible(False)
-    shrink_to_fit(figure, figure.text(0.5, 0.955, title, ha="center", va="center", fontsize=10))
-    return figure

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.model.model import Model
-from similis.model.seen_classes import check_left, say_seen
+from similis.model.verification import check_left, say_seen
 from similis.retrieval.gallery import entries_of
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import judge_of

@@ -13,15 +13,15 @@ from torch import Tensor
 from similis.data.manifest import Manifest
 from similis.data.open_data import open_data
 from similis.model.bundle import labelled_sample, make_thumbnail, read_thumbnails
-from similis.model.bundle_files import CARD, check_target, holds_model
+from similis.model.bundle_files import CARD, STORE, check_target, holds_model
+from similis.model.collection_file import check_collection, check_unserved
 from similis.model.encoding import Encoder
 from similis.model.finished import finished
 from similis.model.load import load
 from similis.model.model import Model
 from similis.model.model_card import NOT_STATED, kept_record, model_card, run_record
 from similis.model.onnx_export import export_onnx
-from similis.model.seen_classes import say_seen
-from similis.model.verification import threshold_of
+from similis.model.verification import say_seen, threshold_of
 from similis.networks.precision import check_precision, narrow, round_weights, widen_all
 from similis.retrieval.evaluate import evaluate
 from similis.retrieval.gallery import entries_of
@@ -89,9 +89,12 @@ def export_bundle(
         keep_trained: choose the threshold on classes that trained the model, too, where there is none; it says so.
     """
     check_target(out)  # before hours of work
+    check_unserved(out / STORE)
     check_precision(precision or "float32")
     result = None if holds_model(source) else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
+    if precision is None:
+        check_collection(out / STORE, model.model_hash)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
     far = FAR if model.chosen is None else model.chosen.far
@@ -146,6 +149,11 @@ def unseen_classes(model: Model, result: RunResult | None, keep_trained: bool) -
         return ()
     with (result.folder / "embeddings.csv").open(newline="", encoding="utf-8") as file:
         return tuple(dict.fromkeys(row["class_name"] for row in csv.DictReader(file)))
+
+
+def choose_threshold(model: Model) -> None:
+    """Choose the threshold of a model on the classes of its gallery that did not train it, if they are enough."""
+    choose_on(model, unseen_classes(model, None, False), FAR, keep_trained=False)
 
 
 def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_trained: bool) -> None:

@@ -11,8 +11,7 @@ from similis.model.bundle_files import ABOUT, holds_model, read_json, read_whole
 from similis.model.finished import finished, trained_model
 from similis.model.model import Model
 from similis.model.model_folder import read_model_folder
-from similis.model.seen_classes import read_trained_on
-from similis.model.verification import read_threshold
+from similis.model.verification import read_threshold, read_trained_on
 from similis.networks.backbone import HANDED_OVER
 from similis.networks.own_network import keep_network
 from similis.run.machine import Machine

@@ -26,6 +26,7 @@ from similis.retrieval.index import Index
 from similis.retrieval.indexed_gallery import IndexedContents
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
+from similis.retrieval.spaces.estimate import Estimate, estimate_gallery
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
 from similis.run.trained_on import TrainedOn, trained_part
@@ -39,8 +40,7 @@ class Model:
     """A network with its preprocessing, and a gallery of images that it answers from.
 
     Items are paths, encoded bytes, images of Pillow's, arrays (H, W, 3), tensors (3, H, W), or ready embeddings (D,).
-    A method takes one item, or an iterable of them, and answers with one result, or a list. All methods may be called
-    from several threads.
+    A method takes one item or an iterable of them, and answers with one result or a list, from any thread.
 
     You get one by :func:`similis.load` or :func:`similis.pretrained`.
 
@@ -250,10 +250,10 @@ class Model:
         return explain_pair(self._encoder, a, b, names or own, similarity)
 
     def cluster(self, items: Any, resolution: float = RESOLUTION) -> Tensor:
-        """The cluster (N,) of each item, the largest first; no labels and no number of clusters are needed.
+        """The cluster (N,) of several items or a data set, the largest first; without labels or a number of clusters.
 
         Args:
-            items: several items, or a data set.
+            items: to group.
             resolution: higher gives more, smaller clusters; see :func:`similis.retrieval.grouping.group_vectors`.
         """
         vectors = self.encode(items) if isinstance(items, Manifest) else self._vectors(items)
@@ -262,6 +262,10 @@ class Model:
     def find_faults(self, data: Manifest) -> list[Fault]:
         """What is probably wrong with a data set: copies, wrong labels, outliers, classes that look the same."""
         return find_faults(self.encode, data)
+
+    def upgrade(self, new: Model, sample: Manifest) -> Estimate:
+        """What another model would give on this labelled gallery, by images of a data set that are in it."""
+        return estimate_gallery(self.gallery.contents(), sample.values("content"), new.encode(sample), self.threshold())
 
     def save(
         self,
@@ -292,6 +296,5 @@ class Model:
 
     def _vectors(self, items: Any) -> Tensor:
         """Comparable embeddings (N, D), also of one item."""
-        given = as_list(items)
-        found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(given)]
+        found = [self._encoder.look_up(part, self.gallery, BATCH)[0] for part in chunks(as_list(items))]
         return to_comparable(torch.cat([torch.empty(0, self.dim), *found]))

@@ -15,14 +15,14 @@ from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.figures.verification_plot import VerificationCurves
-from similis.model.bundle_files import THRESHOLD
+from similis.model.bundle_files import THRESHOLD, read_lists
 from similis.model.encoding import Encoder
 from similis.model.finished import trained_model
-from similis.model.seen_classes import check_left, read_trained_on, say_seen
 from similis.retrieval.gallery import Contents, entries_of
 from similis.retrieval.verification import Verification, verify
 from similis.run.machine import Machine
 from similis.run.result import RunResult
+from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn, parse_trained_on
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.values import DataError, Pairs, UserError
@@ -38,7 +38,6 @@ class Threshold:
         far: false accept rate that it keeps on the classes below.
         value: similarities at or above it are accepted.
         low, high: its interval for other classes of the same population.
-        scale, offset: of the probability of the same class, see :class:`similis.retrieval.calibration.Calibration`.
         classes: names of the classes it was chosen on.
         data: name of the data set.
         fingerprint: of the data set.
@@ -48,8 +47,6 @@ class Threshold:
     value: FiniteFloat
     low: float
     high: float
-    scale: float
-    offset: float
     classes: tuple[str, ...]
     data: str
     fingerprint: str
@@ -66,7 +63,7 @@ class Photos:
 def threshold_of(found: Verification, classes: Sequence[str], data: str, fingerprint: str = "") -> Threshold:
     """The threshold of a verification's operating point, with the names of its classes and of its data."""
     chosen = found.threshold[found.far]
-    return Threshold(found.far, *chosen, *found.calibration, tuple(classes), data, fingerprint)
+    return Threshold(found.far, *chosen, tuple(classes), data, fingerprint)
 
 
 def gallery_threshold(held: Contents, far: float) -> float:
@@ -227,3 +224,28 @@ def curves_of(found: Verification) -> VerificationCurves:
         found.counts[1].tolist(),
         [value for value in found.class_threshold.tolist() if not math.isnan(value)],
     )
+
+
+def read_trained_on(folder: Path) -> TrainedOn | None:
+    """The record in the folder of a run or a saved model; None where an earlier version wrote none."""
+    file = folder / TRAINED
+    if not file.exists():
+        return None
+    return parse_trained_on(file, read_lists(file, CONTENTS, {"contents": "U8", "classes": "U8"}))
+
+
+def say_seen(number: int, kept: bool) -> str:
+    """How a table says that classes trained the model; nothing for none."""
+    if not number:
+        return ""
+    words = "1 class that trained the model is" if number == 1 else f"{number:,} classes that trained the model are"
+    return f"; {words} {'among them, so figures are too good' if kept else 'left out (--keep-trained keeps them)'}"
+
+
+def check_left(left: int, number: int, what: str) -> None:
+    """Raise where the classes that trained a model are all that there is."""
+    if number and not left:
+        raise DataError(
+            f"all {number} classes of {what} trained the model, so they say nothing about unseen ones; give other "
+            "photos, or measure these with --keep-trained"
+        )

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.retrieval.calibration import Calibration, fit_calibration
 from similis.retrieval.embed import as_embedded
 from similis.retrieval.intervals import DRAWS, Bounds, Interval, class_bootstrap
 from similis.retrieval.pair_similarities import (
@@ -45,7 +44,6 @@ class Verification:
         class_tar: (K,) true accept rate of each class at the threshold of all; NaN without genuine pairs.
         roc_far, roc: (F,) false accept rates, and the true accept rates there.
         similarity, counts: (M,) similarities to ten binary digits, and (2, M) genuine and impostor pairs with them.
-        calibration: similarity -> probability of the same class if genuine and impostor pairs are equally likely.
     """
 
     far: float
@@ -63,7 +61,6 @@ class Verification:
     roc: Bounds
     similarity: Tensor
     counts: Tensor
-    calibration: Calibration
 
 
 def verify(
@@ -160,7 +157,6 @@ def verify(
         roc=roc,
         similarity=similarity,
         counts=counts,
-        calibration=fit_calibration(similarity, counts[0], counts[1]),
     )
 
 

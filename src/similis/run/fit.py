@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from similis.networks.embedder import Embedder
 from similis.run.recorder import Recorder
-from similis.run.stage import Selection, Stage
-from similis.run.task import batches_of, build_task
+from similis.run.stage import Selection, Stage, batches_of, build_task
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
 from similis.training.events import Events
 from similis.training.files import DamagedError

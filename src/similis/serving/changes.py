@@ -76,7 +76,7 @@ async def enrol(
     vectors = await it.vectors_of(uploads)
     called = ids or [default_id(None, upload.digest) for upload in uploads]
     items = [
-        Item(Entry(name, label, upload.digest), vector, upload.thumbnail)
+        Item(Entry(name, label, upload.digest), vector, upload.thumbnail, upload.original if it.keep_images else b"")
         for name, upload, vector in zip(called, uploads, vectors, strict=True)
     ]
     await it.in_writer(it.add, items)

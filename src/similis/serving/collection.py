@@ -6,7 +6,7 @@ import asyncio
 import io
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -20,6 +20,7 @@ from torch import Tensor
 from similis.model.answers import Answer, Hit, hits, name_queries
 from similis.model.bundle import Rate, read_rates, read_thumbnails
 from similis.model.bundle_files import ABOUT, holds_model
+from similis.model.collection_file import served_model
 from similis.model.index_folder import load_index
 from similis.model.load import load
 from similis.model.model import Model
@@ -69,6 +70,8 @@ class Collection:
         read_only: take no changes.
         index: folder of an index that is served in place of a store, without changes.
         verify: compare the hashes of its files.
+        keep_images: keep the images that are added as they were sent, for another model to embed.
+        store: of the collection if it is open already.
     """
 
     def __init__(
@@ -81,13 +84,16 @@ class Collection:
         read_only: bool = False,
         index: Path | None = None,
         verify: bool = False,
+        keep_images: bool = False,
+        store: Store | None = None,
     ) -> None:
         if not holds_model(folder):
             raise UserError(
                 f"{folder} holds no {ABOUT}: a run has no images ready to be searched; write a bundle first: "
                 f"similis export {folder} bundle, then similis serve bundle"
             )
-        self.model, self.limits = load(folder), limits
+        folder = folder if index is not None else served_model(folder, file)
+        self.model, self.limits, self.keep_images, self.is_replaced = load(folder), limits, keep_images, False
         self.first_count = len(self.model.gallery)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
         self.store: Store
@@ -95,7 +101,7 @@ class Collection:
             opened = load_index(index, model_hash=self.model.model_hash, verify=verify)
             self.store, self.model.gallery = IndexedStore(opened, index), IndexedGallery(opened)
         else:
-            self.store = open_store(self.model, folder, file, read_only=read_only)
+            self.store = open_store(self.model, folder, store or Store(file, read_only=read_only))
         self.unknown_below: float | None = None
         self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
@@ -112,14 +118,15 @@ class Collection:
         self._watcher.start()
 
     def close(self) -> None:
-        """Finish what was begun and close the store."""
+        """Finish what was begun and close the store, unless another collection has it now."""
         self._closing.set()
         self._changed.set()
         for pool in (self._decoders, self._readers, self._writer):
             pool.shutdown()
         self.batcher.close()
         self._watcher.join()
-        self.store.close()
+        if not self.is_replaced:
+            self.store.close()
 
     # On the event loop.
 
@@ -143,6 +150,16 @@ class Collection:
     async def in_reader(self, call: Any, *values: Any) -> Any:
         """Call something that reads the store."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, call, *values)
+
+    def replace(self, switch: Callable[[Store], Collection]) -> Collection:
+        """The collection that follows this one, whose changes are refused from then on; changes wait meanwhile."""
+
+        def change() -> Collection:
+            made = switch(self.store)
+            self.is_replaced = True
+            return made
+
+        return self._writer.submit(change).result()
 
     async def in_writer(self, call: Any, *values: Any) -> Any:
         """Call something that changes the store; changes are made one after the other."""
@@ -189,16 +206,23 @@ class Collection:
 
     def add(self, items: Sequence[Item]) -> None:
         """Keep items, first on the disk and then in memory."""
+        self.check_current()
         self.store.add(items)
         self.model.gallery.add(torch.stack([item.vector for item in items]), [item.entry for item in items])
         self._changed.set()
 
     def remove(self, id: str | None, label: str | None) -> int:
         """Take out an id, or all items with a label; how many there were."""
+        self.check_current()
         gone = self.store.remove(id=id, label=label)
         self.model.gallery.remove(gone)
         self._changed.set()
         return len(gone)
+
+    def check_current(self) -> None:
+        """Refuse a change that was begun before another model took over."""
+        if self.store.model_hash != self.model.model_hash:
+            raise Refusal(503, "the collection has moved to another model; send the change again", retry_after="1")
 
     def explain(self, query: tuple[str, bytes], item: tuple[Entry, Tensor], picture: bytes, box: Box | None) -> bytes:
         """A PNG of the regions that make an image, or a part of it, and an item similar.
@@ -240,9 +264,9 @@ class Collection:
             self._closing.wait(PAUSE * (perf_counter() - started))
 
 
-def open_store(model: Model, folder: Path, file: Path, *, read_only: bool) -> Store:
+def open_store(model: Model, folder: Path, store: Store) -> Store:
     """The store of a collection, which is the gallery of its model from now on."""
-    first, store = model.gallery.contents().entries, Store(file, read_only=read_only)
+    first = model.gallery.contents().entries
     try:
         is_known = store.open(model.model_hash, model.dim, first_items(model, folder), entries_hash(first))
     except BaseException:
@@ -253,7 +277,7 @@ def open_store(model: Model, folder: Path, file: Path, *, read_only: bool) -> St
     if not is_known:
         logger.warning(
             "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
-            "first file away or give another one with --store", file, len(model.gallery), folder, len(first),
+            "first file away or give another one with --store", store.path, len(model.gallery), folder, len(first),
         )  # fmt: skip
     return store
 

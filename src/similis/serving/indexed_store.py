@@ -33,5 +33,9 @@ class IndexedStore(Store):
     def thumbnail(self, id: str) -> bytes | None:
         """None: an index has no pictures."""
 
+    def original_sizes(self) -> dict[str, int]:
+        """Nothing: an index has no images."""
+        return {}
+
     def close(self) -> None:
         """Nothing is open."""

@@ -57,8 +57,14 @@ async def model(request: Request) -> dict[str, Any]:
         "rates": [rate._asdict() for rate in it.rates], "rates_items": it.first_count,
         "image_size": None if look is None else look.size,
         "limits": {"bytes": it.limits.bytes, "pixels": it.limits.pixels, "k": it.limits.k},
-        "writable": not it.store.refusal,
+        "writable": not it.store.refusal, "kept_images": kept_images(it),
     }  # fmt: skip
+
+
+def kept_images(it: Collection) -> dict[str, int]:
+    """How many images are kept as they were sent, and their bytes."""
+    sizes = it.store.original_sizes()
+    return {"count": len(sizes), "bytes": sum(sizes.values())}
 
 
 @reads.get("/items")
@@ -104,7 +110,7 @@ async def search(
     if vector is None or part is not None:  # a part of an item is cut from its small picture
         upload = await it.read(await bytes_of(it, file, id), box=part)
         (vector,), digest = await it.vectors_of([upload]), digest or upload.digest
-    return answer(await it.find(Query(vector, k, label, "" if copies else digest)), started)
+    return answer(it, await it.find(Query(vector, k, label, "" if copies else digest)), started)
 
 
 @reads.post("/search/vector", openapi_extra={"requestBody": {"required": True, "content": {
@@ -120,7 +126,7 @@ async def search_vector(request: Request) -> Response:
     check_model(it, given.get("model"))
     k, label = parse_number("k", given.get("k", str(K)), 1, it.limits.k), given.get("label") or None
     vector = parse_vector(await read_body(request), it.model.dim)
-    return answer(await it.find(Query(vector, k, label)), started)
+    return answer(it, await it.find(Query(vector, k, label)), started)
 
 
 @reads.post("/classify")
@@ -197,9 +203,10 @@ async def read_body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def answer(found: Found, started: float) -> Response:
-    """Hits and label as JSON, by the compiled encoder of pydantic."""
+def answer(it: Collection, found: Found, started: float) -> Response:
+    """Hits, label and the model whose space they are in as JSON, by the compiled encoder of pydantic."""
     told = {
+        "model": it.model.model_hash,
         "hits": [hit._asdict() for hit in found.hits],
         "answer": None if found.answer is None else found.answer._asdict(),
         "milliseconds": round(1000 * (perf_counter() - started), 2),

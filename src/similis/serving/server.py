@@ -21,9 +21,11 @@ from similis.model.bundle_files import STORE
 from similis.serving.app import answer_directly, build_app
 from similis.serving.changes import hash_key
 from similis.serving.collection import Collection
+from similis.serving.follower import Follower
 from similis.serving.limits import Guard, Limits
 from similis.serving.metrics import Metrics
 from similis.serving.routes import search_vector
+from similis.serving.store import Store
 from similis.values import UserError
 
 logger = logging.getLogger(__name__)
@@ -111,6 +113,7 @@ def serve(
     read_only: bool = False,
     index: Path | None = None,
     verify: bool = False,
+    keep_images: bool = False,
     limits: Limits | None = None,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
@@ -124,6 +127,7 @@ def serve(
         read_only: take no changes.
         index: folder of an index that is searched in place of the model's own images.
         verify: compare the hashes of its files before the first answer.
+        keep_images: keep images that are added as they were sent, so that another model can embed them.
         limits: of requests.
         on_ready: called with the address of the page when everything is loaded.
     """
@@ -137,25 +141,34 @@ def serve(
     listening = listen(host, port)
     where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     failed: list[BaseException] = []
+    file = store or folder / STORE
+
+    def collect(held: Store | None = None) -> Collection:
+        return Collection(
+            folder, file, limits, metrics, read_only=read_only, index=index, verify=verify, keep_images=keep_images,
+            store=held,
+        )  # fmt: skip
+
+    follower = Follower(file, collect)
 
     async def fill(app: FastAPI) -> None:
         """Load the collection while the server already answers; without one it ends."""
         try:
-            app.state.collection = await asyncio.to_thread(
-                Collection, folder, store or folder / STORE, limits, metrics, read_only=read_only, index=index,
-                verify=verify,
-            )  # fmt: skip
+            app.state.collection = await asyncio.to_thread(collect)
         except BaseException as error:
             failed.append(error)
             server.should_exit = True
         else:
             on_ready(where if given else f"{where}#key={key}")
+            if not read_only and index is None:
+                follower.start(app.state)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loading = asyncio.create_task(fill(app))
         yield
         await loading
+        await asyncio.to_thread(follower.close)
         if app.state.collection is not None:
             await asyncio.to_thread(app.state.collection.close)
 

@@ -27,6 +27,11 @@ CREATE TABLE items (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, label TE
 CREATE INDEX items_by_label ON items (label, id);
 CREATE TABLE thumbnails (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE, image BLOB NOT NULL);
 """
+LATER = """
+CREATE TABLE IF NOT EXISTS originals (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE, image BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS previous (id TEXT PRIMARY KEY, digest TEXT NOT NULL, vector BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS mapped (id TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE);
+"""
 ROOM = 2**16  # bytes: a disk with less is full, whatever the error is called
 
 
@@ -39,11 +44,19 @@ class StoreFullError(StoreError):
 
 
 class Item(NamedTuple):
-    """What is kept of an image: its entry in the gallery, its vector (D,), and a small picture or b""."""
+    """What is kept of an image: its entry in the gallery, its vector (D,), a small picture, and its bytes, or b""."""
 
     entry: Entry
     vector: Tensor
     thumbnail: bytes
+    original: bytes = b""
+
+
+class Vectors(NamedTuple):
+    """Vectors (N, D) of another model for all items of a collection, in their order; ``mapped`` ids are estimated."""
+
+    vectors: Tensor
+    mapped: Sequence[str]
 
 
 class Store:
@@ -61,6 +74,7 @@ class Store:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self._address = path, path.absolute().as_uri()
         self.refusal = "the server was started with --read-only" if read_only else ""
+        self.model_hash = ""  # of the model whose vectors these are, once it is open
         self._lock, self._reading = RLock(), RLock()
         self._held = ExitStack()
         self._connections: list[sqlite3.Connection] = []
@@ -143,6 +157,8 @@ class Store:
                         change.execute(statement)
                     change.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                     _insert(change, first)
+            if not self.refusal and self._writer is not self._reader:
+                self._writer.executescript(LATER)  # an earlier version made none of them
             found = dict(self._read("SELECT name, value FROM about"))
         except sqlite3.DatabaseError as error:
             raise self._damage(error) from error
@@ -151,9 +167,34 @@ class Store:
         if found.get("model_hash") != model_hash:
             raise DataError(
                 f"{self.path} holds vectors of the model {found.get('model_hash', '')[:12]}, and this model is "
-                f"{model_hash[:12]}: they cannot be compared; give another file with --store, or move this one away"
+                f"{model_hash[:12]}: they cannot be compared; take the collection along with similis upgrade, or give "
+                "another file with --store"
             )
+        self.model_hash = model_hash
         return bool(found.get("source", source) == source)
+
+    def switch(self, model_hash: str, source: str, found: Vectors) -> None:
+        """Replace all vectors by those of another model, in one transaction; the present ones are kept for a return.
+
+        Args:
+            model_hash: of that model.
+            source: as in :meth:`open`.
+            found: a vector for each item that there is.
+        """
+        blobs = [vector.numpy().astype("<f4").tobytes() for vector in found.vectors]
+        about = {"model_hash": model_hash, "dim": str(found.vectors.shape[1]), "source": source}
+        with self._change() as change:
+            (before,) = change.execute("SELECT value FROM about WHERE name = 'model_hash'").fetchone()
+            change.execute("DELETE FROM previous")
+            change.execute("INSERT INTO previous SELECT id, digest, vector FROM items WHERE id NOT IN mapped")
+            places = change.execute("SELECT place FROM items ORDER BY place").fetchall()
+            rows = zip(blobs, (place for (place,) in places), strict=True)
+            change.executemany("UPDATE items SET vector = ? WHERE place = ?", rows)
+            change.execute("DELETE FROM mapped")
+            change.executemany("INSERT INTO mapped VALUES (?)", [(name,) for name in found.mapped])
+            about |= {"previous": before}
+            change.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", about.items())
+        self.model_hash = model_hash
 
     def add(self, items: Sequence[Item]) -> None:
         """Put items behind the others; known ids are replaced."""
@@ -183,6 +224,32 @@ class Store:
         """The small picture of an item; None where there is none."""
         rows = self._read("SELECT image FROM thumbnails WHERE id = ?", id)
         return rows[0][0] if rows else None
+
+    def original(self, id: str) -> bytes | None:
+        """The image of an item as it was sent; None where it was not kept."""
+        rows = self._later("originals", "SELECT image FROM originals WHERE id = ?", id)
+        return rows[0][0] if rows else None
+
+    def original_sizes(self) -> dict[str, int]:
+        """Id -> bytes of the image that is kept as it was sent."""
+        return dict(self._later("originals", "SELECT id, length(image) FROM originals"))
+
+    def mapped(self) -> list[str]:
+        """Ids whose vector is mapped from that of an earlier model."""
+        return [name for (name,) in self._later("mapped", "SELECT id FROM mapped")]
+
+    def previous(self) -> list[tuple[str, str, bytes]]:
+        """Id, hash and vector of the model before the last switch, for items that are the same since."""
+        words = (
+            "SELECT id, items.digest, previous.vector FROM previous JOIN items USING (id) "
+            "WHERE items.digest = previous.digest AND (items.digest != '' OR id IN mapped)"
+        )
+        return self._later("previous", words)
+
+    def _later(self, table: str, query: str, *values: str) -> list[Any]:
+        """Rows of a table that a collection of an earlier version may lack."""
+        there = self._read("SELECT 1 FROM sqlite_master WHERE name = ?", table)
+        return self._read(query, *values) if there else []
 
     def close(self) -> None:
         """Move all changes into the file, and let others open it."""
@@ -222,9 +289,11 @@ class Store:
 
 
 def _insert(change: sqlite3.Connection, items: Iterable[Item]) -> None:
-    for entry, vector, thumbnail in items:
+    for entry, vector, thumbnail, original in items:
         change.execute("DELETE FROM items WHERE id = ?", (entry.id,))
         blob = vector.numpy().astype("<f4").tobytes()
         change.execute("INSERT INTO items (id, label, digest, vector) VALUES (?, ?, ?, ?)", (*entry, blob))
         if thumbnail:
             change.execute("INSERT INTO thumbnails VALUES (?, ?)", (entry.id, thumbnail))
+        if original:
+            change.execute("INSERT INTO originals VALUES (?, ?)", (entry.id, original))

@@ -17,11 +17,12 @@ Box = tuple[float, float, float, float]
 
 
 class Upload(NamedTuple):
-    """An image as the network takes it, the hash of its bytes, and a small picture if it was asked for."""
+    """An image as the network takes it, the hash of its bytes, a small picture if it was asked for, and its bytes."""
 
     pixels: Pixels
     digest: str
     thumbnail: bytes = b""
+    original: bytes = b""
 
 
 def read_upload(
@@ -45,7 +46,7 @@ def read_upload(
             digest = ""  # no image of the gallery was made from this part
         part = data if box is None else crop(image, box)
         pixels = prepare(part, resize=look.resize, interpolation=look.interpolation, formats=FORMATS)
-        return Upload(pixels, digest, small)
+        return Upload(pixels, digest, small, data)
     except (DataError, OSError, ValueError, SyntaxError, MemoryError) as error:
         words = str(error) if isinstance(error, DataError | UserError) else "the image cannot be decoded: it is damaged"
         raise Refusal(422, words) from error

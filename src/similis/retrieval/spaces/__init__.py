@@ -1,0 +1,1 @@
+"""Maps between embedding spaces, and what another space would give on a collection."""
