@@ -166,7 +166,7 @@ def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
         for key, value in row.items():
             if isinstance(value, float):
                 value = f"{value:,.0f}" if value >= 100 else f"{value:.3f}"  # noqa: PLW2901
-            if key not in ("rows", "ours, rows", "dim"):
+            if key not in ("rows", "dim"):
                 lines.append(
                     f"| {step} | {int(rows):,} | {key} | {value if not isinstance(value, int) else f'{value:,}'} |"
                 )

@@ -1,9 +1,10 @@
 """Is the estimate of an upgrade right? ``python -m benchmarks.upgrades STEP``.
 
 Steps: ``train`` (lite0 fine-tuned at 112 pixels, three epochs), ``embed`` (test images of CARS196, CUB and Grocery by
-every model), ``estimate`` (twenty samples of at most 2,500 items for each pair of models, beside the truth over all
-items), which writes ``results/second-day.json``. ``SIMILIS_DATA`` names the folder of photos and weights; the weights
-of lite1 are made by ``benchmarks/lite_weights.py``. Files below ``runs/upgrades`` are used again.
+every model; vectors are reduced to 256 principal directions), ``estimate`` (twenty samples of at most 2,500 items for
+each pair of models, beside the truth over all items), which writes ``results/second-day.json``. ``SIMILIS_DATA`` names
+the folder of photos and weights; the weights of lite1 are made by ``benchmarks/lite_weights.py``. Files below
+``runs/upgrades`` are used again.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from similis.retrieval.spaces.space_map import fit_map
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.run.spec import parse_spec
+from similis.sphere import unit
+from similis.training.closed_form import fit_pca
 from similis.training.tensors import cached_tensors
 
 FOLDER, RECORD = Path("runs/upgrades"), Path("results/second-day.json")
 DATA = ("cars196", "cub200_2011", "grocery")
 PAIRS = [(data, "lite0", after) for after in ("tuned", "lite1") for data in DATA]
 PAIRS += [("cars196", "tuned", "lite0"), ("cub200_2011", "lite0", "small")]  # the new model is worse
-SIDE, SAMPLE, REPETITIONS = 112, 2500, 20
+SIDE, DIM, SAMPLE, REPETITIONS = 112, 256, 2500, 20
 
 
 def open_test(data: str) -> Any:
@@ -68,14 +71,15 @@ def open_model(name: str, data: str) -> Any:
 
 
 def vectors_of(name: str, data: str) -> tuple[Tensor, Tensor]:
-    """Embeddings and labels of the test images, from a file if they are there."""
+    """Leading principal coordinates of the test images' embeddings, and their labels."""
 
     def compute() -> dict[str, Tensor]:
         held = open_test(data)
         return {"vectors": open_model(name, data).encode(held), "labels": held.labels}
 
     kept = cached_tensors(FOLDER / f"{data}-{name}.safetensors", compute, {"contents": f"{data}-{name}"})
-    return kept["vectors"], kept["labels"]
+    vectors, labels = kept["vectors"], kept["labels"]
+    return unit(fit_pca(vectors, labels).map(DIM)(vectors)), labels
 
 
 def judge_pair(data: str, before: str, after: str) -> dict[str, Any]:

@@ -153,3 +153,11 @@ def test_the_page_of_losses_names_what_is_slower_or_larger():
     assert larger == {"contrastive 512", "normface 512", "normface 2048", "arcface 128", "cosface 128",
                       "subcenter_arcface 128", "subcenter_arcface 512", "proxy_nca_pp 2048",
                       "soft_triple 512"}  # fmt: skip
+
+
+def test_the_prediction_of_ten_million():
+    found = figures("millions.json")
+    said, built = found["prediction 10000000"], found["build 10000000"]
+    assert round(built["ours, processor s"] / said["processor s"], 2) == 0.92
+    memory = "peak without file pages, MB"
+    assert round(built[f"ours, {memory}"] / said[memory], 2) == 1.02
