@@ -1,6 +1,6 @@
 """Is the estimate of an upgrade right? ``python -m benchmarks.upgrades STEP``.
 
-Steps: ``train`` (lite0 fine-tuned at 112 pixels, three epochs), ``embed`` (test images of CARS196, CUB and Grocery by
+Steps: ``train`` (lite0 fine-tuned at 112 pixels), ``embed`` (test images of CARS196, CUB and Grocery by
 every model; vectors are reduced to 256 principal directions), ``estimate`` (twenty samples of at most 2,500 items for
 each pair of models, beside the truth over all items), which writes ``results/second-day.json``. ``SIMILIS_DATA`` names
 the folder of photos and weights; the weights of lite1 are made by ``benchmarks/lite_weights.py``. Files below
@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from benchmarks.rounds import write_json
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.model.load import load, pretrained
-from similis.retrieval.spaces.estimate import advise, around, estimate, measure, search_old
+from similis.retrieval.spaces.estimate import SHARES, advise, around, estimate, measure, search_old
 from similis.retrieval.spaces.space_map import fit_map
 from similis.run.machine import Machine
 from similis.run.run import run
@@ -34,7 +35,8 @@ from similis.training.closed_form import fit_pca
 from similis.training.tensors import cached_tensors
 
 FOLDER, RECORD = Path("runs/upgrades"), Path("results/second-day.json")
-DATA = ("cars196", "cub200_2011", "grocery")
+EPOCHS = {"cars196": 3, "cub200_2011": 1, "grocery": 1}
+DATA = tuple(EPOCHS)
 PAIRS = [(data, "lite0", after) for after in ("tuned", "lite1") for data in DATA]
 PAIRS += [("cars196", "tuned", "lite0"), ("cub200_2011", "lite0", "small")]  # the new model is worse
 SIDE, DIM, SAMPLE, REPETITIONS = 112, 256, 2500, 20
@@ -52,7 +54,7 @@ def tuned(data: str) -> Any:
         "data": {"source": data, "allow_counts": True},
         "model": {"weights": weights(), "image_size": SIDE, "dim": None},
         "objective": {"loss": "multi_similarity"},
-        "training": {"epochs": 3, "batch_size": 60, "lr": 1e-4, "refit": False, "select": "last"},
+        "training": {"epochs": EPOCHS[data], "batch_size": 60, "lr": 1e-4, "refit": False, "select": "last"},
         "evaluation": {"ks": [1], "untouched": False, "test": False},
     }
     machine = Machine(root=FOLDER / "runs", data_root=os.environ["SIMILIS_DATA"], workers=1)
@@ -114,6 +116,25 @@ def judge_pair(data: str, before: str, after: str) -> dict[str, Any]:
         "half-width": sum(row["new"][2] - row["new"][1] for row in rows) / 2 / len(rows),
         "same advice": sum(row["advice"] == row["true advice"] for row in rows),
     }  # fmt: skip
+
+
+def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
+    """The record as lines of two tables and of that of the kills."""
+    lines, curves = [], []
+    for name, row in figures.items():
+        if name == "kills":
+            lines += [f"| {key} | {value:,.0f} |" for key, value in row.items() if not isinstance(value, list)]
+            continue
+        found, count = row["repetitions"], len(row["repetitions"])
+        means = [100 * float(np.mean([each["new"][0] for each in found])), 100 * row["half-width"]]
+        lines.append(
+            f"| {name} | {row['sample']:,} of {row['items']:,} | {100 * row['old recall@1']:.1f} | "
+            f"{100 * row['new recall@1']:.1f} | {means[0]:.1f} ± {means[1]:.1f} | {row['inside']} of {count} | "
+            f"{row['inside map@r']} | {row['inside mapped']} | {row['same advice']} |"
+        )
+        shares = [100 * float(np.mean([each["curve"][place][0] for each in found])) for place in range(len(SHARES))]
+        curves.append(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |")
+    return lines + curves
 
 
 def main() -> None:

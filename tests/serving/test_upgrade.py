@@ -6,6 +6,7 @@ import time
 import pytest
 import torch
 
+from benchmarks.upgrade_kills import kill_often
 from similis.data.open_data import open_data
 from similis.model.bundle_files import STORE
 from similis.model.export import export_bundle
@@ -76,9 +77,11 @@ def test_items_without_images_are_mapped_and_counted(folder, other, images):
     done = upgrade_collection(folder, other, file=folder / STORE, data=images)
     assert done.mapped == 2
     model, found = vectors_of(folder)
-    mapped = found["new 901"]
-    assert float(mapped.norm()) == pytest.approx(1, abs=1e-5)
-    assert float(mapped @ model.encode(photo(901))) > float(mapped @ model.encode(PHOTOS["kind0/0.png"])) - 1
+    mapped = torch.stack([found["new 901"], found["new 902"]])
+    own = model.encode([photo(901), photo(902)])
+    others = torch.stack([found[name] for name in PHOTOS])
+    assert torch.allclose(mapped.norm(dim=1), torch.ones(2), atol=1e-5)
+    assert float((mapped * own).sum(1).mean()) > float((others @ own.T).mean())
     back = upgrade_collection(folder, None, file=folder / STORE, data=None)
     assert back.mapped == 0  # the old vectors are known
 
@@ -161,3 +164,13 @@ def test_prepared_vectors_of_another_model_are_forgotten(tmp_path):
     assert again.rows() == {("x", "d"): b"1234"}
     again.close()
     assert not Prepared(tmp_path / "store", "b").rows()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_killed_twenty_times(tmp_path):
+    found = kill_often(tmp_path, items=500, kills=20)
+    assert not found["wrong"], found["first wrong"]
+    assert found["switches"]
+    assert found["spaces"] == 2
+    assert found["acknowledged writes"] > 20

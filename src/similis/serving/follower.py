@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -35,7 +36,7 @@ class Follower:
         self.file, self.reopen = file, reopen
         self._ending = Event()
         self._thread: Thread | None = None
-        self._replaced: list[Collection] = []
+        self._replaced: list[tuple[float, Collection]] = []  # when, and which
 
     def start(self, state: Any) -> None:
         """Begin to watch."""
@@ -47,11 +48,15 @@ class Follower:
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
-        for each in self._replaced:
-            each.close()
+        self._close_replaced(0.0)
+
+    def _close_replaced(self, linger: float) -> None:
+        while self._replaced and time.monotonic() - self._replaced[0][0] >= linger:
+            self._replaced.pop(0)[1].close()
 
     def _watch(self, state: Any) -> None:
         while not self._ending.wait(PAUSE):
+            self._close_replaced(LINGER)
             asked = read_request(self.file).get("model_hash")
             if asked is None:
                 continue
@@ -62,10 +67,6 @@ class Follower:
             except Exception as error:
                 logger.exception("the collection stays with its model")
                 write_request(self.file, error=f"{type(error).__name__}: {error}")
-                continue
-            self._ending.wait(LINGER if self._replaced else 0)
-            while self._replaced:
-                self._replaced.pop().close()
 
     def _switch(self, state: Any, model_hash: str) -> None:
         model, before = load(later_model(self.file, model_hash)), state.collection
@@ -75,4 +76,4 @@ class Follower:
             return self.reopen(store)
 
         state.collection = before.replace(switch)
-        self._replaced.append(before)
+        self._replaced.append((time.monotonic(), before))

@@ -68,6 +68,7 @@ def upgrade_collection(
         raise UserError(f"{file} was never upgraded, so there is no model to go back to; give --model")
     before = about["model_hash"]
     model = load(served_model(folder, file, about["previous"]) if run is None else run, device=device)
+    model.name = model.name if run is None or holds_model(run) else run.resolve().name
     if model.model_hash == before:
         raise UserError(f"{file} holds vectors of this model already ({before[:12]}); give another one with --model")
     with hold_lock(Path(f"{file}-upgrade.lock"), busy=f"another upgrade of {file} is under way; wait for it"):

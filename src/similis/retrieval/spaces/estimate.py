@@ -170,7 +170,7 @@ def search_old(old: Tensor, labels: Tensor, asked: Tensor, vectors: Tensor) -> l
 def mean_of(values: Tensor, others: int) -> Interval:
     """The mean over as many other items, predicted from those of a sample (n,)."""
     kept = values[~values.isnan()].double()
-    error = float(kept.std()) * math.sqrt(1 / len(kept) + 1 / max(others, 1))
+    error = float(kept.std()) * math.sqrt(1 / len(kept) + (1 / others if others else 0))
     return around(float(kept.mean()), error)
 
 
