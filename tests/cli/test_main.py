@@ -37,19 +37,19 @@ def ended(words: list[str]) -> int:
     return int(end.value.code or 0)
 
 
-def help_run() -> tuple[str, float]:
-    """Output of --help in a fresh process, and the processor time that it took."""
+def timed_run(code: str) -> tuple[str, float]:
+    """Output of a fresh process, and the processor time that it took."""
     before = os.times()
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     return done.stdout, spent
 
 
-def test_help_imports_nothing_heavy_and_takes_less_than_half_a_second():
-    runs = [help_run() for _ in range(3)]
-    assert runs[0][0].splitlines()[-1] == "[]"
-    assert min(spent for _, spent in runs) < 0.5
+def test_help_imports_nothing_heavy_and_takes_little_more_than_its_libraries():
+    runs = [(timed_run(HELP), timed_run("import typer, rich.console, rich.table")) for _ in range(3)]
+    assert runs[0][0][0].splitlines()[-1] == "[]"
+    assert min(spent for (_, spent), _ in runs) < 1.5 * min(spent for _, (_, spent) in runs)
 
 
 def test_help_is_in_groups_of_whole_lines(capsys):
@@ -90,14 +90,6 @@ def test_every_verb_is_documented_and_takes_keywords_only(place):
     function = function_at(place)
     assert function.__doc__
     assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
-
-
-def test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns(tmp_path, monkeypatch, capsys):
-    (tmp_path / "table.csv").write_text("a,b,kind\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(30)))
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("similis.sklearn.MetricLearner.fit", lambda *_: pytest.fail("it learned first"))
-    assert ended(["metric", str(tmp_path / "table.csv"), "--label", "kind", "-o", str(tmp_path / "out")]) == 1
-    assert "'.[plots]'" in capsys.readouterr().err
 
 
 def test_losses_lists_every_loss_by_family(capsys):

@@ -86,6 +86,20 @@ def test_items_without_images_are_mapped_and_counted(folder, other, images):
     assert back.mapped == 0  # the old vectors are known
 
 
+def test_a_vector_that_replaces_another_before_the_return_is_kept(folder, other, images):
+    vector = torch.nn.functional.normalize(torch.arange(256.0), dim=0)
+    body = {"ids": ["ready"], "vectors": [vector.tolist()]}
+    with Server(folder) as server:
+        sent = body | {"model": load(folder).model_hash}
+        assert server.ask("POST", "/v1/items/vectors", json=sent, key=KEY).status_code == 201
+    assert upgrade_collection(folder, other, file=folder / STORE, data=images).mapped == 1
+    with Server(folder) as server:
+        sent = body | {"model": load(other).model_hash, "vectors": [vector.flip(0).tolist()]}
+        assert server.ask("POST", "/v1/items/vectors", json=sent, key=KEY).status_code == 201
+    assert upgrade_collection(folder, None, file=folder / STORE, data=None).mapped == 1  # not the vector of before
+    assert not torch.allclose(vectors_of(folder)[1]["ready"], vector, atol=1e-2)
+
+
 def test_kept_images_are_embedded_without_a_folder(folder, other):
     serve_once(folder, enrolled=range(900, 906), keep_images=True)
     done = upgrade_collection(folder, other, file=folder / STORE, data=None)

@@ -97,9 +97,8 @@ def complete_vectors(old: Tensor, entries: Sequence[Entry], known: dict[tuple[st
     if rows.any():
         found[rows] = torch.from_numpy(np.frombuffer(b"".join(filter(None, held)), "<f4").reshape(-1, dim).copy())
     if not rows.all():
-        found[~rows] = fit_between(old[rows], found[rows], [entries[row] for row in rows.nonzero().flatten()])(
-            old[~rows]
-        )
+        pairs = [entries[row] for row in rows.nonzero().flatten().tolist()]
+        found[~rows] = fit_between(old[rows], found[rows], pairs)(old[~rows])
     return Vectors(found, [entry.id for entry, has in zip(entries, rows.tolist(), strict=True) if not has])
 
 
@@ -122,7 +121,10 @@ def switch_store(store: Store, file: Path, model: Model) -> None:
     with closing(Prepared(file, model.model_hash)) as prepared:
         images, kept = Images(store, None), store.original_sizes()
         vectors, entries = store.load()
-        known = prepared.rows()
+        mapped = set(store.mapped())  # a vector that came as one counts until another takes its id
+        known = {
+            (name, digest): vector for (name, digest), vector in prepared.rows().items() if digest or name in mapped
+        }
         missing = [entry for entry in entries if (entry.id, entry.digest) not in known and images.has(entry, kept)]
         known |= {(name, digest): vector for name, digest, vector in embed_entries(model, missing, images)}
     saved = model.gallery.contents().entries
