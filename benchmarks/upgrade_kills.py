@@ -25,6 +25,7 @@ from torch import Tensor
 from benchmarks.rounds import write_json
 from similis.data.open_data import open_data
 from similis.model.bundle_files import STORE
+from similis.model.collection_file import read_about
 from similis.model.load import load, pretrained
 from similis.serving.upgrade import upgrade_collection
 from tests.data.pictures import picture
@@ -144,12 +145,13 @@ class Mover:
 
     def __init__(self, folder: Path, models: list[Path], images: Path, counts: Counts) -> None:
         self.folder, self.models, self.images, self.counts, self.process = folder, models, images, counts, None
+        self.hashes = {model: load(model, device="cpu").model_hash for model in models}
 
     def keep_going(self) -> None:
         """Start the next upgrade where the last one has ended, or the same again where it was killed."""
         if self.process is not None and self.process.is_alive():
             return
-        if self.process is not None and self.process.exitcode == 0:
+        if read_about(self.folder / STORE)["model_hash"] == self.hashes[self.models[0]]:  # it is there
             self.counts.switches += 1
             self.models.reverse()
         given = (str(self.folder), str(self.models[0]), str(self.images))

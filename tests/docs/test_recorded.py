@@ -24,6 +24,7 @@ from benchmarks import (
     step,
     thesis_heads,
     tuning,
+    upgrades,
 )
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, interval
@@ -77,6 +78,7 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
     ),
     "fine-tuning.md": fine_tuning_rows,
     "millions.md": lambda: (*millions.page_rows(figures("millions.json")), *stores_rows()),
+    "second-day.md": lambda: upgrades.page_rows(figures("second-day.json")),
     "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),
     "thesis/index.md": thesis_rows,

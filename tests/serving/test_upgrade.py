@@ -9,10 +9,12 @@ import torch
 from benchmarks.upgrade_kills import kill_often
 from similis.data.open_data import open_data
 from similis.model.bundle_files import STORE
+from similis.model.collection_file import prepared_file
 from similis.model.export import export_bundle
 from similis.model.load import load, pretrained
 from similis.run.machine import Machine
 from similis.serving.prepared import Prepared
+from similis.serving.store import Store
 from similis.serving.upgrade import request_of, upgrade_collection
 from similis.values import UserError
 from tests.serving.running import KEY, PHOTOS, Server, photo
@@ -37,7 +39,6 @@ def images(tmp_path_factory):
 
 def vectors_of(folder):
     from similis.model.collection_file import served_model
-    from similis.serving.store import Store
 
     store = Store(folder / STORE, read_only=True)
     vectors, entries = store.load()
@@ -114,6 +115,27 @@ def test_nothing_to_embed_says_what_to_do(folder, other):
         upgrade_collection(folder, other, file=folder / STORE, data=None)
     with pytest.raises(UserError, match="never upgraded"):
         upgrade_collection(folder, None, file=folder / STORE, data=None)
+
+
+def test_a_server_that_starts_during_the_switch_waits_and_takes_the_new_model(folder, other, images):
+    """Its model is read when no upgrade can change it any more."""
+    serve_once(folder)
+    held = Store(folder / STORE)
+    assert prepared_file(folder / STORE).write_bytes(b"") == 0  # as an upgrade has it
+
+    def switch():
+        time.sleep(1.0)
+        held.close()
+        prepared_file(folder / STORE).unlink()
+        upgrade_collection(folder, other, file=folder / STORE, data=images)
+
+    mover = threading.Thread(target=switch)
+    mover.start()
+    with Server(folder) as server:
+        mover.join()
+        found = server.form("/v1/search", {"file": PHOTOS["kind2/1.png"]}, k=1).json()
+        assert found["model"] in {load(place).model_hash for place in (folder, other)}
+        assert found["hits"][0]["similarity"] == pytest.approx(1, abs=1e-5)
 
 
 def test_export_into_a_served_folder_is_refused(folder, other):

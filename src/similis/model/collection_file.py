@@ -28,6 +28,11 @@ def later_model(file: Path, model_hash: str) -> Path:
     return Path(f"{file}-models") / model_hash[:12]
 
 
+def prepared_file(file: Path) -> Path:
+    """Where an upgrade keeps the vectors of the next model; it is there while one is under way."""
+    return Path(f"{file}-next")
+
+
 def served_model(folder: Path, file: Path, model_hash: str | None = None) -> Path:
     """The folder of the model whose vectors a collection holds: the bundle, or one that it was upgraded to."""
     wanted = read_about(file).get("model_hash", "") if model_hash is None else model_hash

@@ -18,20 +18,19 @@ import torch
 from torch import Tensor
 
 from similis.model.answers import Answer, Hit, hits, name_queries
-from similis.model.bundle import Rate, read_rates, read_thumbnails
+from similis.model.bundle import Rate, read_rates
 from similis.model.bundle_files import ABOUT, holds_model
 from similis.model.collection_file import served_model
 from similis.model.index_folder import load_index
 from similis.model.load import load
-from similis.model.model import Model
-from similis.model.model_folder import entries_hash
 from similis.retrieval.classification import VOTERS
-from similis.retrieval.gallery import Contents, Entry, Gallery
+from similis.retrieval.gallery import Contents, Entry
 from similis.retrieval.indexed_gallery import IndexedGallery
 from similis.serving.batching import Batcher, Work
 from similis.serving.indexed_store import IndexedStore
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
+from similis.serving.opened_store import hold_store, open_store
 from similis.serving.store import Item, Store
 from similis.serving.uploads import Box, Upload, read_upload
 from similis.values import Neighbors, UserError
@@ -92,7 +91,9 @@ class Collection:
                 f"{folder} holds no {ABOUT}: a run has no images ready to be searched; write a bundle first: "
                 f"similis export {folder} bundle, then similis serve bundle"
             )
-        folder = folder if index is not None else served_model(folder, file)
+        if index is None:
+            store = store or hold_store(file, read_only=read_only)  # from here on no upgrade changes its model
+            folder = served_model(folder, file)
         self.model, self.limits, self.keep_images, self.is_replaced = load(folder), limits, keep_images, False
         self.first_count = len(self.model.gallery)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
@@ -101,7 +102,8 @@ class Collection:
             opened = load_index(index, model_hash=self.model.model_hash, verify=verify)
             self.store, self.model.gallery = IndexedStore(opened, index), IndexedGallery(opened)
         else:
-            self.store = open_store(self.model, folder, store or Store(file, read_only=read_only))
+            assert store is not None
+            self.store = open_store(self.model, folder, store)
         self.unknown_below: float | None = None
         self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
@@ -262,32 +264,6 @@ class Collection:
                     self.estimate = "failed"
                     logger.exception("the threshold of unknown was not estimated; the earlier one stays")
             self._closing.wait(PAUSE * (perf_counter() - started))
-
-
-def open_store(model: Model, folder: Path, store: Store) -> Store:
-    """The store of a collection, which is the gallery of its model from now on."""
-    first = model.gallery.contents().entries
-    try:
-        is_known = store.open(model.model_hash, model.dim, first_items(model, folder), entries_hash(first))
-    except BaseException:
-        store.close()
-        raise
-    model.gallery = Gallery(model.dim)
-    model.gallery.add(*store.load())
-    if not is_known:
-        logger.warning(
-            "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
-            "first file away or give another one with --store", store.path, len(model.gallery), folder, len(first),
-        )  # fmt: skip
-    return store
-
-
-def first_items(model: Model, folder: Path) -> Iterator[Item]:
-    """What a new collection holds: the gallery of the saved model with its small pictures."""
-    held = model.gallery.contents()
-    pictures = read_thumbnails(folder) or [b""] * len(held.entries)
-    for entry, vector, picture in zip(held.entries, held.vectors, pictures, strict=True):
-        yield Item(Entry(*entry), vector, picture)
 
 
 def parse_vector(data: bytes, dim: int) -> Tensor:

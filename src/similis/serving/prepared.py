@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from similis.data.manifest import Manifest
+from similis.model.collection_file import prepared_file
 from similis.model.model import Model
 from similis.model.model_folder import entries_hash
 from similis.retrieval.gallery import Entry
@@ -29,7 +30,7 @@ class Prepared:
     """Vectors of the new model, in a file beside the collection; one that was prepared for another model is emptied."""
 
     def __init__(self, file: Path, model_hash: str) -> None:
-        self._opened = sqlite3.connect(f"{file}-next", isolation_level=None)
+        self._opened = sqlite3.connect(prepared_file(file), isolation_level=None)
         self._opened.executescript(TABLES)
         if self._about() != {"model_hash": model_hash}:
             self._opened.executescript("BEGIN; DELETE FROM vectors; DELETE FROM about; COMMIT")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from similis.data.manifest import Manifest
 from similis.data.open_data import open_data
 from similis.model.bundle_files import holds_model
-from similis.model.collection_file import later_model, read_about, served_model
+from similis.model.collection_file import later_model, prepared_file, read_about, served_model
 from similis.model.export import choose_threshold, open_gallery
 from similis.model.load import load
 from similis.model.model import Model
@@ -78,8 +78,7 @@ def upgrade_collection(
             keep_model(file, prepared, model)
         if not switch_here(file, model.model_hash):
             wait_for_server(file, model.model_hash)
-        for name in (f"{file}-next", f"{file}-next-journal"):
-            Path(name).unlink(missing_ok=True)
+        prepared_file(file).unlink(missing_ok=True)
     with closing(Store(file, read_only=True)) as store:
         return Upgraded(len(store.load()[1]), embedded, len(store.mapped()), model.model_hash, before)
 
