@@ -130,7 +130,7 @@ def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
         lines.append(
             f"| {name} | {row['sample']:,} of {row['items']:,} | {100 * row['old recall@1']:.1f} | "
             f"{100 * row['new recall@1']:.1f} | {means[0]:.1f} ± {means[1]:.1f} | {row['inside']} of {count} | "
-            f"{row['inside map@r']} | {row['inside mapped']} | {row['same advice']} |"
+            f"{row['inside mapped']} | {row['same advice']} |"
         )
         shares = [100 * float(np.mean([each["curve"][place][0] for each in found])) for place in range(len(SHARES))]
         curves.append(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |")

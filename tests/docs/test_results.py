@@ -161,3 +161,17 @@ def test_the_prediction_of_ten_million():
     assert round(built["ours, processor s"] / said["processor s"], 2) == 0.92
     memory = "peak without file pages, MB"
     assert round(built[f"ours, {memory}"] / said[memory], 2) == 1.02
+
+
+def test_sentences_of_the_second_day():
+    found = figures("second-day.json")
+    rows = [one for row in found.values() for one in row["repetitions"]]
+    inside = [row["inside"] for row in found.values()]
+    assert (sum(inside), min(inside), len(rows)) == (146, 15, 160)
+    assert sum(row["inside map@r"] for row in found.values()) == 103
+    assert round(100 * sum(row["half-width"] for row in found.values()) / len(found), 1) == 1.4
+    equal = found["cars196: lite0 to lite1"]
+    assert round(100 * (equal["new recall@1"] - equal["old recall@1"]), 1) == 0.2
+    assert sum(one["advice"] == "Stay" for one in equal["repetitions"]) == 18
+    groceries = found["grocery: lite0 to tuned"]
+    assert groceries["items"] - groceries["sample"] == 159
