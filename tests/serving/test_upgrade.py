@@ -1,5 +1,6 @@
 """A served collection moves to another model: every answer is exact in the space that it names, no write is lost."""
 
+import json
 import threading
 import time
 
@@ -17,6 +18,7 @@ from similis.serving.prepared import Prepared
 from similis.serving.store import Store
 from similis.serving.upgrade import request_of, upgrade_collection
 from similis.values import UserError
+from tests.cli.test_main import ended
 from tests.serving.running import KEY, PHOTOS, Server, photo
 
 
@@ -27,14 +29,19 @@ def other(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
+def image_folder(tmp_path_factory):
     """The photos of the bundle in a folder, under other names."""
     place = tmp_path_factory.mktemp("images")
     for number, (name, data) in enumerate(PHOTOS.items()):
         file = place / name.split("/")[0] / f"moved-{number}.png"
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(data)
-    return open_data(str(place))
+    return place
+
+
+@pytest.fixture(scope="module")
+def images(image_folder):
+    return open_data(str(image_folder))
 
 
 def vectors_of(folder):
@@ -71,6 +78,22 @@ def test_images_are_found_by_contents_and_back_is_the_same(folder, other, images
     assert (back.embedded, back.mapped) == (0, 0)
     again = vectors_of(folder)[1]
     assert all(torch.equal(again[name], vector) for name, vector in before.items())
+
+
+def test_the_verb_moves_returns_and_refuses(folder, other, image_folder, capsys):
+    serve_once(folder)
+    words = ["upgrade", str(folder), "--json"]
+    move = [*words, "--model", str(other), "--images", str(image_folder)]
+    assert ended([*move, "--estimate"]) == 2
+    assert "give 50 or more" in capsys.readouterr().err  # two dozen photos say too little
+    assert ended(move) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["items"], found["embedded"], found["mapped"]) == (len(PHOTOS), len(PHOTOS), 0)
+    assert found["model_hash"] == load(other).model_hash
+    assert ended([*words, "--back"]) == 0
+    assert json.loads(capsys.readouterr().out)["previous"] == found["model_hash"]
+    assert ended(words) == 2
+    assert "give --model RUN" in capsys.readouterr().err
 
 
 def test_items_without_images_are_mapped_and_counted(folder, other, images):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +13,13 @@ import torch
 from similis.data.manifest import Manifest
 from similis.model.collection_file import served_model
 from similis.model.load import load
+from similis.model.model import Model
 from similis.retrieval.spaces.estimate import Estimate, estimate
 from similis.serving.prepared import Images, embed_entries, number_labels
 from similis.serving.store import Store
 from similis.values import UserError
+
+FARS = (1e-3, 1e-2, 1e-1)  # false accept rates
 
 
 class Asked(NamedTuple):
@@ -48,5 +51,15 @@ def estimate_upgrade(
         raise UserError(f"no labelled item of {file} has an image here; name a folder with their images by --images")
     new = np.frombuffer(b"".join(made[entries[labelled[place]].id] for place in rows), "<f4").reshape(len(rows), -1)
     labels = number_labels([entries[row] for row in labelled])
-    found = estimate(vectors[labelled], labels, torch.tensor(rows), torch.from_numpy(new.copy()), before.threshold())
+    found = estimate(
+        vectors[labelled], labels, torch.tensor(rows), torch.from_numpy(new.copy()), threshold_today(before)
+    )
     return Asked(found, len(entries), len(rows), seconds * len(entries) / 3600, 4 * model.dim * len(entries))
+
+
+def threshold_today(model: Model) -> float:
+    """The similarity from which two items are the same, at the lowest of these rates that its gallery can tell."""
+    for far in FARS[:-1]:
+        with suppress(UserError):
+            return model.threshold(far)
+    return model.threshold(FARS[-1])
