@@ -25,14 +25,14 @@ SLIM = {"width": "slim", "depth": 1}
 ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
             "scores.safetensors", "selection.json", "curves.png", "report.html", "report-points.json", "embeddings.csv",
-            "before.safetensors", "trained-on.safetensors"]  # fmt: skip
+            "before.safetensors", "trained-on.safetensors", "proxies.safetensors"]  # fmt: skip
 CHECKPOINTS = ["checkpoint-select.safetensors", "checkpoint-select-previous.safetensors", "best-select.safetensors"]
 # What a process leaves that is killed there: after the step, before the checkpoint that would follow.
 INTERRUPTED = {
     ("step", 1): [*ALWAYS, ".lock"],
     ("step", 2): [*ALWAYS, ".lock", "checkpoint-select.safetensors"],
-    ("validation", 1): [*ALWAYS, ".lock", *CHECKPOINTS],
-    ("refit", 3): [*ALWAYS, ".lock", *CHECKPOINTS, "selection.json", "events/refit/*",
+    ("validation", 1): [*ALWAYS, ".lock", *CHECKPOINTS, "proxies.safetensors"],
+    ("refit", 3): [*ALWAYS, ".lock", *CHECKPOINTS, "proxies.safetensors", "selection.json", "events/refit/*",
                    "checkpoint-refit.safetensors", "checkpoint-refit-previous.safetensors"],
 }  # fmt: skip
 

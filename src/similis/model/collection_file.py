@@ -14,13 +14,22 @@ def read_about(file: Path) -> dict[str, str]:
     """What a collection says of itself; nothing where there is none, or where none is filled yet."""
     if not file.exists():
         return {}
+    place = file.absolute().as_uri()
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as opened:
-            if not opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchall():
-                return {}
-            return dict(opened.execute("SELECT name, value FROM about").fetchall())
+        try:
+            return query_about(f"{place}?mode=ro")
+        except sqlite3.OperationalError:  # a file system that cannot be written has no place for SQLite's own files
+            return query_about(f"{place}?immutable=1")
     except sqlite3.DatabaseError as error:
         raise DataError(f"{file} is not a collection ({error}); give another file with --store") from error
+
+
+def query_about(address: str) -> dict[str, str]:
+    """The table ``about`` of a database; nothing where there is none."""
+    with closing(sqlite3.connect(address, uri=True)) as opened:
+        if not opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchall():
+            return {}
+        return dict(opened.execute("SELECT name, value FROM about").fetchall())
 
 
 def later_model(file: Path, model_hash: str) -> Path:
