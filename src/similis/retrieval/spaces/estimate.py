@@ -82,16 +82,12 @@ def estimate(old: Tensor, labels: Tensor, rows: Tensor, new: Tensor, threshold: 
     whole, share = measure(old, labels), len(rows) / len(labels)
     before, after = measure(old[rows], labels[rows]), measure(new, labels[rows])
     exact = [float(each.nanmean()) for each in whole]
-    values, errors = [], []
-    for number in range(len(METRICS)):
-        pairs = torch.stack([after[number], before[number]], 1)
-        value, error = carry_over(pairs, exact[number])
-        values.append(value)
-        # queries that are not drawn, and neighbours that are drawn with probability ``share``: (1 - f) + f (1 - f)
-        errors.append(error * math.sqrt(max(0.0, 1 - share**2)))
+    carried = [carry_over(torch.stack(pair, 1), known) for *pair, known in zip(after, before, exact, strict=True)]
+    # queries that are not drawn, and neighbours that are drawn with probability ``share``: (1 - f) + f (1 - f)
+    error = carried[0][1] * math.sqrt(max(0.0, 1 - share**2))
     first = Row("old model", *(Interval(value, value, value) for value in exact))
     # that of MAP@R held in two thirds of the samples of results/second-day.md, so there is none
-    last = Row("new model", around(values[0], errors[0]), around(values[1], 0.0))
+    last = Row("new model", around(carried[0][0], error), around(carried[1][0], 0.0))
     kind, mapped = mapped_rows(old, labels, rows, new, seed)
     gain = Interval(*(part - exact[0] for part in last.recall))
     return Estimate(first, mapped, last, gain, kind, compare_rates(old[rows], new, labels[rows], threshold))
