@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from similis.objective.context import Partition, current_context, spread_evenly
+from similis.entries import LossEntry
+from similis.objective.context import Partition, current_context, spread_evenly, use_context
+from similis.objective.host_copies import gather_integers
+from similis.objective.terms.gradients import scale_gradient
 from similis.objective.terms.reductions import Reduced, Top, merge, safe_lse
+from similis.values import UserError
 
 
 def reduce_across_ranks(kind: str, part: Reduced, columns: Partition) -> Reduced:
@@ -50,3 +57,21 @@ def own_classes(values: Tensor) -> Tensor:
     if share is None or current_context().shards is not None:
         return values
     return values[share.first : share.first + share.own]
+
+
+def value_of_shards(
+    entry: LossEntry, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Partition
+) -> Tensor:
+    """The loss of the samples of all ranks, here with this rank's share of the classes."""
+    batch = current_context().partition(len(embeddings))
+    if batch is None:
+        raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
+    for name in entry.learns:
+        own = arguments.get(name)
+        if isinstance(own, Tensor) and own.ndim > 1:
+            # the value is formed once for each rank, but a shard has one owner
+            arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
+    embeddings, labels = batch.gather(embeddings), gather_integers(labels, batch)
+    with use_context(replace(current_context(), shards=classes, communicator=None)):
+        value: Tensor = entry.function(embeddings, labels, **arguments)
+    return value

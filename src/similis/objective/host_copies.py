@@ -8,9 +8,10 @@ caller has them on the host.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from similis.objective.context import HostCopies, Partition, current_context, use_context
@@ -23,13 +24,22 @@ def plan_on_host(embeddings: Tensor, labels: Tensor) -> Iterator[Tensor]:
 
     Labels on the host are moved without waiting; labels on a device are copied to the host once, at the first use.
     """
+    with share_host_copies():
+        yield move_integers(labels, embeddings)
+
+
+def share_host_copies() -> AbstractContextManager[None]:
+    """Inside, integers of a device are copied to the host once at most."""
+    if torch.compiler.is_compiling():
+        return nullcontext()
     context = current_context()
-    hosts = HostCopies() if context.hosts is None else context.hosts
-    here = labels.to(embeddings.device, non_blocking=True)
-    if here is not labels:
-        hosts.add(here, labels)
-    with use_context(replace(context, hosts=hosts)):
-        yield here
+    return use_context(replace(context, hosts=HostCopies() if context.hosts is None else context.hosts))
+
+
+def move_integers(values: Tensor, like: Tensor) -> Tensor:
+    """Labels or ids where the vectors are; those of the host are moved without waiting, and known there."""
+    here = values.to(like.device, non_blocking=True)
+    return here if here is values else known_on_host(here, values)
 
 
 def on_host(values: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,14 +21,15 @@ from similis.objective.batch import (
     spoil_strangers,
     warns_of_lonely,
 )
+from similis.objective.class_shards import value_of_shards
 from similis.objective.comparison.proxies import Size
-from similis.objective.context import Partition, current_context, draw_number, use_context
-from similis.objective.host_copies import gather_integers, plan_on_host
+from similis.objective.context import Partition, current_context, draw_number
+from similis.objective.documents import Side, document_references, encode_sides
+from similis.objective.host_copies import plan_on_host, share_host_copies
 from similis.objective.loss_options import check_options, get_preset, keyword_options
 from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
 from similis.objective.ranks import Ranks, join_ranks, share_batch
 from similis.objective.references import References, batch_references
-from similis.objective.terms.gradients import scale_gradient
 from similis.registry import LossEntry, losses
 from similis.sphere import widen
 from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserError
@@ -62,9 +62,7 @@ class Loss(nn.Module):
     ) -> None:
         super().__init__()
         self.entry = entry
-        self.plain = (
-            copy.deepcopy(entry.plain) if isinstance(entry.plain, nn.Module) else None
-        )  # with its own parameters
+        self.plain = copy.deepcopy(entry.plain) if isinstance(entry.plain, nn.Module) else None  # its own parameters
         self.options = dict(options)
         self.learned = nn.ParameterDict({name: nn.Parameter(value) for name, value in learned.items()})
         self.register_buffer("class_ids", class_ids)
@@ -85,8 +83,11 @@ class Loss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Any,
+        labels: Any = None,
         *,
+        documents: Tensor | None = None,
+        document_labels: Any = None,
+        negatives: Tensor | None = None,
         image_ids: Tensor | None = None,  # noqa: ARG002
         references: References | None = None,
         tuples: Pairs | Triplets | None = None,
@@ -97,10 +98,17 @@ class Loss(nn.Module):
             embeddings: (B, D), any floating point type.
             labels: (B,) integer class ids, on any device; a relation (B, B) where the loss allows it; or a list of any
                 hashable values, such as strings. A loss that learns proxies wants those named in ``class_ids``.
+            documents: (M, D) that the embeddings are compared with: row i belongs to row i, or equal labels together.
+            document_labels: (M,) as ``labels``; None for those of the embeddings.
+            negatives: hard negatives beside the documents, (N, D) for all rows or (B, K, D) for each row its own.
             image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
         """
+        if documents is not None:
+            return self._of_sides(embeddings, labels, Side(documents, document_labels, negatives))
+        if labels is None or document_labels is not None or negatives is not None:
+            raise UserError("pass labels (B,) of the batch, or documents= that the batch is compared with")
         return self.of(embeddings, labels, dict(self.learned.items()), references=references, tuples=tuples)
 
     def of(
@@ -130,6 +138,16 @@ class Loss(nn.Module):
             return self._value(embeddings, labels, learned, (references, tuples), classes)
         with plan_on_host(embeddings, labels) as here:
             return self._value(embeddings, here, learned, (references, tuples), classes)
+
+    def _of_sides(self, queries: Tensor, labels: Any, side: Side) -> Tensor:
+        """The loss of queries whose columns are documents."""
+        labels, side = encode_sides(self.entry, self.encode, labels, side)
+        if self.learned and side.labels is not None:
+            side = side._replace(labels=self.class_rows(side.labels))
+        with self.join_ranks(), share_host_copies():
+            names, references = document_references(queries, labels, side)
+            value = self.of(queries, names, dict(self.learned.items()), references=references)
+        return value + (side.documents.detach() * 0).sum().to(value.dtype)  # a NaN among them must reach the value
 
     def join_ranks(self) -> AbstractContextManager[None]:
         """Inside, losses see the batches of the ranks that this loss was built for."""
@@ -171,7 +189,7 @@ class Loss(nn.Module):
             arguments["references"] = references
         classes = self.classes if classes is None else classes
         if classes is not None:
-            return self._divided(embeddings, labels, arguments, classes)
+            return value_of_shards(self.entry, embeddings, labels, arguments, classes)
         value: Tensor = (self.entry.function if self.plain is None else self.plain)(embeddings, labels, **arguments)
         if value.ndim:
             raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")
@@ -181,21 +199,6 @@ class Loss(nn.Module):
             self.lonely = warns_of_lonely(self.entry, value, labels)
         # comparisons drop what is no number; a network that has diverged must not look converged
         return value + (embeddings.detach() * 0).sum().to(value.dtype)
-
-    def _divided(self, embeddings: Tensor, labels: Tensor, arguments: dict[str, Any], classes: Partition) -> Tensor:
-        """The loss of the samples of all ranks, here with this rank's share of the classes."""
-        batch = current_context().partition(len(embeddings))
-        if batch is None:
-            raise UserError("the proxies are sharded over ranks; call the loss inside distributed(communicator)")
-        for name in self.entry.learns:
-            own = arguments.get(name)
-            if isinstance(own, Tensor) and own.ndim > 1:
-                # the value is formed once for each rank, but a shard has one owner
-                arguments[name] = scale_gradient(own, 1 / classes.communicator.world)
-        embeddings, labels = batch.gather(embeddings), gather_integers(labels, batch)
-        with use_context(replace(current_context(), shards=classes, communicator=None)):
-            value: Tensor = self.entry.function(embeddings, labels, **arguments)
-        return value
 
     def shared_parameters(self) -> list[nn.Parameter]:
         """Parameters that every rank has whole: those whose gradients are averaged over ranks."""
@@ -262,9 +265,8 @@ def loss(
         preset: ``paper``, ``thesis`` or ``thesis_tuned``; options given here come after it.
         miner: name of a miner, or a function (similarity, positive, negative) -> tuples.
         seed: of the generator that starts the proxies, and of a miner's draws.
-        distributed: the batch is that of all ranks of the process group. Every rank calls the loss with its own rows
-            and gets the loss of the global batch; gradients of the loss's own parameters are those of that loss, and
-            ``DistributedDataParallel`` makes those of the network so. A process without a group is alone.
+        distributed: every rank calls the loss with its own rows and gets the loss of the global batch, gradients of
+            what it learns included; ``DistributedDataParallel`` does the same for those of the network.
         group: a ``torch.distributed`` process group instead of that of all processes.
         **options: options of that loss, checked against its signature (see ``similis losses show``).
 

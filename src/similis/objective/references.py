@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,7 +28,8 @@ class Block:
     ``own`` holds, for each row, the id that is the row itself, and ``ids`` the ids of the columns;
     both are None where no column can be the row (classes). ``relation`` (rows, M) stands in for
     labels: above 0 a positive with that grade, 0 a negative, below 0 neither. ``mirrored`` blocks
-    hold every pair twice, as (i, j) and (j, i).
+    hold every pair twice, as (i, j) and (j, i). Columns of a ``private`` block are negatives of the row that
+    they have the id of, and nothing to other rows.
     """
 
     vectors: Tensor
@@ -36,6 +38,7 @@ class Block:
     ids: Tensor | None = None
     relation: Tensor | None = None
     mirrored: bool = False
+    private: bool = False
 
     def __len__(self) -> int:
         return self.vectors.shape[0]
@@ -50,6 +53,9 @@ class Block:
 
     def members(self, which: Set, row_labels: Tensor | None) -> Tensor | None:
         """(rows, M): the columns that belong to the set of each row; None if all do."""
+        if self.private and self.own is not None and self.ids is not None:
+            own = self.own[:, None] == self.ids[None, :]
+            return torch.zeros_like(own) if which == "pos" else own
         if which == "every":
             return None
         if which == "neg" and self.mirrored and self.relation is None:
@@ -97,16 +103,25 @@ def padded_width(sizes: Tensor, columns: int) -> int:
     return max(int(sizes.max()), 1)
 
 
+class Documents(NamedTuple):
+    """The documents (M, D) of this rank with their labels (M,), where rows are queries."""
+
+    vectors: Tensor
+    labels: Tensor
+
+
 @dataclass(frozen=True)
 class References:
     """Blocks of columns in order; column numbers run through all of them.
 
     Build them with :func:`batch_references`; losses build them themselves when none are given.
-    ``joint`` tells how the live batch is spread over ranks; None if it is all on this one.
+    ``joint`` tells how the rows are spread over ranks; None if they are all on this one. With ``documents`` the
+    first block holds those of all ranks; without, it is the live batch, whose rows are columns too.
     """
 
     blocks: tuple[Block, ...]
     joint: Partition | None = None
+    documents: Documents | None = None
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self.blocks)
@@ -121,7 +136,8 @@ class References:
 
     def cut(self, size: int) -> References:
         """The same references, first ``size`` coordinates only."""
-        return self.each(lambda vectors: vectors[..., :size])
+        own = None if self.documents is None else self.documents._replace(vectors=self.documents.vectors[:, :size])
+        return replace(self.each(lambda vectors: vectors[..., :size]), documents=own)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> References:
         """The same references with the vectors of every block changed."""

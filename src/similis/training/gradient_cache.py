@@ -30,6 +30,7 @@ class GradientCache(nn.Module):
             gradients once, with those of the last chunk.
         loss: embeddings (B, D) and labels -> a scalar; what it learns are the parameters of the cache.
         chunk: items of a forward pass.
+        document_network: of documents and negatives; None for the same network.
 
     Example:
         >>> from similis.objective.loss import loss
@@ -41,21 +42,60 @@ class GradientCache(nn.Module):
     """
 
     network: nn.Module
+    document_network: nn.Module | None
 
-    def __init__(self, network: nn.Module, loss: nn.Module, chunk: int) -> None:
+    def __init__(
+        self, network: nn.Module, loss: nn.Module, chunk: int, *, document_network: nn.Module | None = None
+    ) -> None:
         super().__init__()
         if chunk < 1:
             raise UserError(f"chunk is {chunk}; give the number of items of a forward pass, 1 or more")
         object.__setattr__(self, "network", network)  # no part of the module: its parameters are not the loss's
+        object.__setattr__(self, "document_network", document_network)
         self.loss, self.chunk = loss, chunk
 
-    def forward(self, inputs: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
-        """The loss of a batch; its ``backward`` runs the network chunk by chunk."""
-        check_batch_norm(self.network, chunk=self.chunk)
+    def forward(
+        self,
+        inputs: Tensor,
+        labels: Any = None,
+        *,
+        documents: Tensor | None = None,
+        document_labels: Any = None,
+        negatives: Tensor | None = None,
+        image_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a batch; its ``backward`` runs the network chunk by chunk.
+
+        Args:
+            inputs: (B, ...) of the network.
+            labels: (B,) as the loss takes them.
+            documents: (M, ...) inputs of the documents, for a loss with two sides.
+            document_labels: (M,); None for ``labels``.
+            negatives: inputs of hard negatives, (N, ...) for all rows, or (B, K, ...) with one axis more for each row.
+            image_ids: (B,) of the images; a memory needs them.
+        """
+        if documents is None:
+            (embeddings,) = self._embed(self.network, [inputs])
+            value: Tensor = self.loss(embeddings, labels, **({} if image_ids is None else {"image_ids": image_ids}))
+            return value
+        own = negatives is not None and negatives.ndim > documents.ndim
+        sides = [documents] if negatives is None else [documents, negatives.flatten(0, 1) if own else negatives]
+        if self.document_network is None:  # one pass: ranks join the gradients of a network once
+            found = self._embed(self.network, [inputs, *sides])
+        else:
+            found = self._embed(self.network, [inputs]) + self._embed(self.document_network, sides)
+        given: dict[str, Any] = {"documents": found[1], "document_labels": document_labels}
+        if negatives is not None:
+            given["negatives"] = found[2].view(*negatives.shape[:2], -1) if own else found[2]
+        return self.loss(found[0], labels, **given)  # type: ignore[no-any-return]
+
+    def _embed(self, network: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
+        """Embeddings of several inputs of one network."""
+        check_batch_norm(network, chunk=self.chunk)
         seed = int(torch.randint(2**62, (), device="cpu"))  # of both passes, from the generator that dropout draws from
-        embeddings = cached_embeddings(self.network, inputs, chunk=self.chunk, seeds=(seed,), network=self.network)
-        value: Tensor = self.loss(embeddings, labels, **({} if image_ids is None else {"image_ids": image_ids}))
-        return value
+        joined = inputs[0] if len(inputs) == 1 else torch.cat(inputs)
+        embeddings = cached_embeddings(network, joined, chunk=self.chunk, seeds=(seed,), network=network)
+        return list(torch.split(embeddings, [len(each) for each in inputs]))
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """The optimiser groups of the loss inside."""

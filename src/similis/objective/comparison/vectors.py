@@ -16,6 +16,7 @@ from similis.objective.references import References
 from similis.objective.terms.distances import Similarities, squares
 from similis.objective.terms.pair_products import pair_products, similarities_at
 from similis.sphere import full_precision
+from similis.values import UserError
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,25 @@ class ComparedVectors:
     @property
     def batch(self) -> int:
         """Rows of all ranks."""
-        joint = self.references.joint
+        joint = self._rows_among_columns()
         return len(self.vectors) if joint is None else joint.size
 
     @property
     def places(self) -> Tensor:
         """Numbers (r,) of the rows in the global batch: each row's column among the live references."""
-        joint = self.references.joint
+        joint = self._rows_among_columns()
         return torch.arange(len(self.vectors), device=self.vectors.device) + (0 if joint is None else joint.first)
 
     def as_columns(self, values: Tensor) -> Tensor:
         """Values of rows (r,) as values of the columns of the live batch, with gradient."""
-        joint = self.references.joint
+        joint = self._rows_among_columns()
         return values if joint is None else joint.gather(values)
+
+    def _rows_among_columns(self) -> Partition | None:
+        """How the rows are spread over ranks, where they are columns too; raises where the columns are documents."""
+        if self.references.documents is not None:
+            raise UserError("this form pairs samples of one batch and takes no documents=; choose another form or loss")
+        return self.references.joint
 
     def positives(self) -> tuple[Tensor, Tensor]:
         """Column numbers (r, m) of each row's positives, and which of them are real (the rest pads)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from similis.objective.comparison.compare import compare
+from similis.objective.comparison.compare import Comparison, compare
 from similis.objective.references import References
 from similis.objective.terms.reductions import Term, lse, safe_lse, total
 from similis.objective.terms.tile import Tile
@@ -62,14 +62,32 @@ def supcon(
         0.3133
     """
     p = compare(embeddings, labels, references, sphere=True)
+    return p.mean(*positive_softmax(p, temperature))
 
-    def graded(t: Tile) -> tuple[Term, ...]:
-        logits = t.s / temperature
+
+def positive_softmax(
+    p: Comparison, temperature: Tensor | float, beside: Comparison | None = None
+) -> tuple[Tensor, Tensor]:
+    """Of each row the log-sum-exp over all columns less the mean positive, by grade, and whether it has a positive.
+
+    Args:
+        p: rows and columns; a relation's columns below 0 are left out.
+        temperature: T; a tensor () is differentiated.
+        beside: further negatives of the same rows.
+    """
+    values = (temperature.expand(len(p.rows)),) if isinstance(temperature, Tensor) else ()
+
+    def graded(t: Tile, own: Tensor | float = temperature) -> tuple[Term, ...]:
+        logits = t.s / own
         grade = (torch.ones_like(logits) * t.grade).to(logits.dtype)
         return lse(logits), total(grade * logits), total(grade)
 
-    near, pull, weight = p.pos(graded)
-    far = p.neg(lambda t: lse(t.s / temperature))
+    def logits(t: Tile, own: Tensor | float = temperature) -> Term:
+        return lse(t.s / own)
+
+    near, pull, weight = p.over("pos", graded, values)
+    sets = [near, p.over("neg", logits, values)]
+    if beside is not None:
+        sets.append(beside.over("neg", logits, values))
     some = weight > 0
-    rows = safe_lse(torch.stack([near, far], 1)) - pull / torch.where(some, weight, 1.0)
-    return p.mean(rows, some)
+    return safe_lse(torch.stack(sets, 1)) - pull / torch.where(some, weight, 1.0), some

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
+from similis.objective.documents import Side, document_references
 from similis.objective.host_copies import fetch_to_host, gather_integers, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.references import Block, References, batch_references
@@ -71,23 +72,34 @@ class CrossBatchMemory(nn.Module):
         self._waiting: tuple[Tensor, Tensor, Tensor] | None = None
         self._readers: set[object] = set()  # graphs, and saved states, that may still need the rows as they are
 
-    def __call__(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
-        """As :meth:`forward`, with its type."""
-        value: Tensor = super().__call__(embeddings, labels, image_ids=image_ids)
-        return value
-
     def __len__(self) -> int:
         """Rows filled so far."""
         return min(int(on_host(self.seen)), len(self.vectors))
 
-    def forward(self, embeddings: Tensor, labels: Any, *, image_ids: Tensor | None = None) -> Tensor:
-        """The loss over batch and memory; in training mode the batch then waits to be remembered."""
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Any,
+        *,
+        image_ids: Tensor | None = None,
+        documents: Tensor | None = None,
+        document_labels: Any = None,
+        negatives: Tensor | None = None,
+    ) -> Tensor:
+        """The loss over batch and memory; in training mode the batch, or its documents, then wait to be remembered.
+
+        Labels have to mean the same in every batch, so documents need them too.
+        """
         with self.join_ranks():
             labels = self.encode(labels)
+            side = None
+            if documents is not None:
+                named = labels if document_labels is None else self.encode(document_labels)
+                side = Side(documents, named, negatives)
             if embeddings.is_cpu:
-                return self._with_rows(embeddings, labels, image_ids)
+                return self._with_rows(embeddings, labels, image_ids, side)
             with plan_on_host(embeddings, labels) as here:
-                return self._with_rows(embeddings, here, image_ids)
+                return self._with_rows(embeddings, here, image_ids, side)
 
     def join_ranks(self) -> AbstractContextManager[None]:
         """Inside, losses see the batches of the ranks that the loss inside was built for."""
@@ -101,7 +113,7 @@ class CrossBatchMemory(nn.Module):
         """The optimiser groups of the loss inside."""
         return self.loss.parameter_groups(lr)
 
-    def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None) -> Tensor:
+    def _with_rows(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor | None, side: Side | None) -> Tensor:
         if not self.vectors.shape[1]:
             self.vectors = self.vectors.new_zeros(len(self.vectors), embeddings.shape[1])
         if self._waiting is not None and self.training:
@@ -112,26 +124,35 @@ class CrossBatchMemory(nn.Module):
         own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)  # an anchor without an id must not match rows without one
         fetch_to_host(self.seen, self.batches, labels, own, self.labels, self.ids)
         filled = len(self)
-        if int(on_host(self.batches)) < self.start or filled == 0:
+        filled = 0 if int(on_host(self.batches)) < self.start else filled
+        if not filled and side is None:
             value: Tensor = self.loss(embeddings, labels)
         else:
-            value = self.loss(embeddings, labels, references=self._references(embeddings, labels, own, filled))
+            value = self.loss(embeddings, labels, references=self._references(embeddings, labels, own, filled, side))
             self._await_backward(value)
         if self.training:
             self.batches = self.batches + 1
+            if side is not None:
+                embeddings, labels, ids = side.documents, side.labels, torch.full_like(side.labels, UNKNOWN)
             # copies: the caller may fill the same buffers with the next batch
-            waiting = of_all_processes(embeddings.detach(), labels.long(), ids)
+            waiting = of_all_processes(embeddings.detach(), labels.long(), ids.to(embeddings.device))
             self._waiting = waiting[0].clone(), waiting[1].clone(), waiting[2].clone()
         return value
 
-    def _references(self, embeddings: Tensor, labels: Tensor, own: Tensor, filled: int) -> References:
-        """The live batch and the rows of the memory."""
+    def _references(
+        self, embeddings: Tensor, labels: Tensor, own: Tensor, filled: int, side: Side | None
+    ) -> References:
+        """The live batch, or its documents, and the rows of the memory."""
         inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
         names, ids = (known_on_host(x[:filled], on_host(x)[:filled]) for x in (self.labels, self.ids))
         rows = inner.class_rows(names) if inner.learned else names
-        memory = Block(match_precision(self.vectors[:filled], embeddings), rows, own=own, ids=ids)
+        vectors = match_precision(self.vectors[:filled], embeddings)
         live = inner.class_rows(labels) if inner.learned else labels
-        return batch_references(embeddings, live.long(), memory)
+        if side is None:
+            return batch_references(embeddings, live.long(), Block(vectors, rows, own=own, ids=ids))
+        named = inner.class_rows(side.labels) if inner.learned else side.labels
+        kept = Block(vectors, rows) if filled else None
+        return document_references(embeddings, live, side._replace(labels=named), kept)[1]
 
     @torch.no_grad()
     def remember(self, embeddings: Tensor, labels: Tensor, image_ids: Tensor) -> None:

@@ -172,6 +172,9 @@ def make_tiled(operands: Operands, tiling: Tiling | None = None) -> Tiled:
     def side(block: Block) -> Side:
         if block.vectors is vectors and same_labels(block.labels, labels):
             return row
+        if block.private:
+            order = None if row.order is None else order_private(row.order, len(block) // max(1, len(vectors)))
+            return Side(read_in_tiles(block.vectors, normalise, order), block.labels)
         return make_side(block.vectors, block.labels, normalise)
 
     default = DEFAULT if vectors.is_cpu else DEVICE_TILE
@@ -179,6 +182,11 @@ def make_tiled(operands: Operands, tiling: Tiling | None = None) -> Tiled:
 
 
 register_backend("tiled", make_tiled)
+
+
+def order_private(order: Tensor, each: int) -> Tensor:
+    """The order of columns, ``each`` of them a row's own, where the rows stand in that order."""
+    return (order[:, None] * each + torch.arange(each, device=order.device)).flatten()
 
 
 def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
@@ -199,7 +207,14 @@ def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
 
 def is_in_band(block: Block, row_labels: Tensor | None) -> bool:
     """Whether columns outside a row tile's band are all negatives: no image has two labels."""
-    if block.mirrored or block.own is None or block.ids is None or row_labels is None or block.labels is None:
+    if (
+        block.mirrored
+        or block.private
+        or block.own is None
+        or block.ids is None
+        or row_labels is None
+        or block.labels is None
+    ):
         return True
     own, ids, labels = on_host(block.own), on_host(block.ids), on_host(block.labels)
     found = torch.isin(ids, own).nonzero()[:, 0]

@@ -101,6 +101,9 @@ class TileSchedule:
 
     def bands(self, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
         """For each row tile the stretch of columns that may share a label with it; all without an order."""
+        if self.block.private:  # the columns stand in the order of the rows that they belong to
+            each = len(self.columns) // max(1, len(self.rows))
+            return [(start * each, end * each) for start, end in zip(starts, ends, strict=True)]
         if not self.labelled or self.row_names is None:
             return [(0, len(self.columns))] * len(starts)
         first, final = self.row_names[starts], self.row_names[[end - 1 for end in ends]]
@@ -116,6 +119,8 @@ class TileSchedule:
         """Stretches of columns to be met by a row tile, and whether the set must be masked in them."""
         total, which = len(self.columns), self.which
         low, high = band
+        if self.block.private:
+            return [(low, high, True)]
         if which == "every":
             return [(0, total, False)]
         if which == "pos":
@@ -202,6 +207,7 @@ class TileSchedule:
             own=None if self.own is None else self.own[first:last],
             ids=None if block.ids is None else block.ids[left:right],
             relation=None if block.relation is None else block.relation[first:last, left:right],
+            private=block.private,
         )
 
     def operands(self, span: TileRange) -> tuple[Tensor, Tensor]:

@@ -85,7 +85,8 @@ def iterate_strips(plans: list[TileSchedule]) -> Iterator[list[Part]]:
 
 def view_block(plan: TileSchedule, first: int, last: int, band: tuple[int, int]) -> Part:
     """The view of one block; where an image may have two labels, negatives are looked up everywhere."""
-    low, high = band if not plan.labelled or plan.only_band else (0, len(plan.columns))
+    whole = plan.block.private or (plan.labelled and not plan.only_band)
+    low, high = (0, len(plan.columns)) if whole else band
     block = plan.part(TileRange(first, last, low, high, masked=True))
     labels = plan.labels_of(TileRange(first, last, low, high, masked=True))
     positive, negative = block.members("pos", labels), block.members("neg", labels)
