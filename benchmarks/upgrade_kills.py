@@ -2,7 +2,7 @@
 
 A server with drawn photos is asked and written to, while upgrades carry its collection to another model and back. The
 server or the upgrade is killed again and again. Every answer is compared with exact search in the space that it names,
-and after each start every acknowledged write must be there. The row ``kills`` goes to ``results/second-day.json``.
+and after each start every acknowledged write must be there. The counts go to ``results/upgrade-kills.json``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.data.pictures import picture
 from tests.serving.running import DEADLINE, FORKING, KEY, Server
 
 SIZES, CLASSES, QUERIES, HITS = (16, 24), 200, 20, 10
-RECORD = Path("results/second-day.json")
+RECORD = Path("results/upgrade-kills.json")
 
 
 def upgrade(folder: str, model: str, images: str) -> None:
@@ -238,8 +238,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         row = kill_often(Path(place), given.items, given.kills)
     print(json.dumps(row))
-    kept = json.loads(RECORD.read_text())["figures"] if RECORD.exists() else {}
-    write_json(RECORD, "python -m benchmarks.upgrade_kills", kept | {"kills": row})
+    write_json(RECORD, "python -m benchmarks.upgrade_kills", {"kills": row})
 
 
 if __name__ == "__main__":
