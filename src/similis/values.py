@@ -46,7 +46,7 @@ class MissingExtraError(SimilisError, ImportError):
 
 EXTRAS = {
     "PIL": "vision", "fsspec": "vision", "pyarrow": "vision", "timm": "vision", "torchvision": "vision",
-    "faiss": "search", "s3fs": "cloud",
+    "faiss": "search", "s3fs": "cloud", "huggingface_hub": "hub",
     "jinja2": "study", "markupsafe": "study", "optuna": "study", "scipy": "study",
     "sklearn": "sklearn", "sknetwork": "sklearn",
     "fastapi": "serve", "uvicorn": "serve", "httptools": "serve", "python_multipart": "serve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -10,12 +11,16 @@ import typer
 from similis.cli.json_output import Result
 from similis.cli.options import Device, KeepTrained, Loaders, Root
 from similis.cli.screen import print_lines
+from similis.values import UserError
 
 
 def export(
     *,
     run: Annotated[Path, typer.Argument(help="The folder of a finished run, or of a saved model.")],
-    out: Annotated[Path, typer.Argument(help="Folder to write; a bundle that is there is replaced.")],
+    out: Annotated[Path | None, typer.Argument(help="Folder to write; a bundle that is there is replaced.")] = None,
+    to: Annotated[str | None, typer.Option(help="Upload to the Hugging Face Hub: hf://owner/name.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Make a new repository public. [private]")] = False,
+    with_gallery: Annotated[bool, typer.Option("--with-gallery", help="Upload the gallery too.")] = False,
     gallery: Annotated[str | None, typer.Option(help="Data to search in. [the images of the run]")] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write the network as model.onnx too.")] = False,
     precision: Annotated[str | None, typer.Option(help="float32, float16 or int8, on disk. [the model's]")] = None,
@@ -27,18 +32,27 @@ def export(
 ) -> Result:
     """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
     from similis.model.export import export_bundle
+    from similis.model.hub import check_repository, push_bundle
     from similis.run.machine import Machine
 
-    machine = Machine(device=device, workers=workers, data_root=root)
-    made = export_bundle(
-        run, out, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence, keep_trained=keep_trained
-    )
-    lines = [f"bundle  {out}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
+    if to is not None:
+        check_repository(to)  # before hours of work
+    elif out is None or public or with_gallery:
+        raise UserError("no OUT, --public or --with-gallery given without --to; add --to hf://owner/name, or a folder")
+    machine, url = Machine(device=device, workers=workers, data_root=root), None
+    with TemporaryDirectory(prefix="similis-") as place:
+        made = export_bundle(
+            run, out or Path(place), machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence,
+            keep_trained=keep_trained,
+        )  # fmt: skip
+        if to is not None:
+            url = push_bundle(made.bundle, to, private=not public, gallery=with_gallery)
+    lines = [f"bundle  {out or to}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
     if made.threshold is None:
         lines.append("note    no threshold: the gallery has too few classes that did not train the model")
     if made.rounding is not None:
         lines.append(f"stored  {made.rounding}")
     if made.onnx_difference is not None:
         lines.append(f"onnx    largest difference of an embedding from PyTorch's: {made.onnx_difference:.1e}")
-    print_lines(*lines)
-    return made._asdict()
+    print_lines(*lines, *([] if url is None else [f"hub     {url}"]))
+    return {**made._asdict(), "bundle": out, **({} if url is None else {"url": url})}

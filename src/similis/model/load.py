@@ -9,6 +9,7 @@ from torch import nn
 
 from similis.model.bundle_files import ABOUT, holds_model, read_json, read_whole
 from similis.model.finished import finished, trained_model
+from similis.model.hub import SCHEME, open_download
 from similis.model.model import Model
 from similis.model.model_folder import read_model_folder
 from similis.model.verification import read_threshold, read_trained_on
@@ -25,7 +26,8 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0, network: n
     """The model of a finished run, or one that :meth:`Model.save` wrote.
 
     Args:
-        path: the folder of a run (``runs/photos-1``), of runs with a single finished one, or of a saved model.
+        path: the folder of a run (``runs/photos-1``), of runs with a single finished one, or of a saved model;
+            ``hf://owner/name`` or ``hf://owner/name@revision`` for a model on the Hugging Face Hub.
         device: that computes: ``auto``, ``cpu``, ``cuda``, ``mps``, ``xpu``, ...
         workers: processes that read the images of a data set.
         network: the module that the model was trained with, if it was your own; its weights do not matter.
@@ -37,6 +39,9 @@ def load(path: str | Path, *, device: str = "auto", workers: int = 0, network: n
         ...     load(place).dim
         256
     """
+    if str(path).startswith(SCHEME):
+        with open_download(str(path)) as copied:
+            return load(copied, device=device, workers=workers, network=network)
     machine, folder = Machine(device=device, workers=workers), Path(path)
     if network is not None:
         keep_network(network, own_name(folder))
@@ -109,7 +114,7 @@ class ModelChoice:
     """A model by what a user calls it, which every process can open.
 
     Attributes:
-        name: the folder of a run or of a saved model, or the name of a network.
+        name: the folder of a run or of a saved model, its address on the Hub, or the name of a network.
         weights: of a network by name; see :func:`pretrained`, and ``none`` as a command line says it.
         size: pixels of a side, of a network by name.
         device: that computes.
@@ -124,8 +129,8 @@ class ModelChoice:
 
     @property
     def is_folder(self) -> bool:
-        """Whether a folder is meant, even one that is not there, and not the name of a network."""
-        return Path(self.name).is_dir() or ("/" in self.name and ":" not in self.name)
+        """Whether a folder is meant, even one that is not there, or a model on the Hub, and no name of a network."""
+        return self.name.startswith(SCHEME) or Path(self.name).is_dir() or ("/" in self.name and ":" not in self.name)
 
     def open(self, features: int | None = None) -> Model:
         """The model; of the network ``identity`` for vectors of this length."""

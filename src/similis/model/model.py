@@ -14,8 +14,9 @@ from similis.data.manifest import Manifest
 from similis.model.answers import Explanation, check_names, data_entries, explain_pair, hits, item_entries, name_queries
 from similis.model.encoding import CHUNK, Encoder, as_list, chunks, is_one, ready_vectors
 from similis.model.faults import Fault, find_faults
+from similis.model.hub import push_model
 from similis.model.linear_head import fit_linear_head
-from similis.model.model_card import model_card
+from similis.model.model_card import NOT_STATED, model_card
 from similis.model.model_folder import embedding_hash, save_model_folder
 from similis.model.verification import Threshold, gallery_threshold
 from similis.networks.embedder import Embedder
@@ -40,9 +41,8 @@ class Model:
     """A network with its preprocessing, and a gallery of images that it answers from.
 
     Items are paths, encoded bytes, images of Pillow's, arrays (H, W, 3), tensors (3, H, W), or ready embeddings (D,).
-    A method takes one item or an iterable of them, and answers with one result or a list, from any thread.
-
-    You get one by :func:`similis.load` or :func:`similis.pretrained`.
+    A method takes one item or an iterable of them, and answers with one result or a list, from any thread. You get a
+    model by :func:`similis.load` or :func:`similis.pretrained`.
 
     Attributes:
         name: of the run or the network.
@@ -67,10 +67,7 @@ class Model:
     def __init__(
         self, embedder: Embedder, spec: ModelSpec, *, name: str, machine: Machine, folder: Path | None = None
     ) -> None:
-        self.name = name
-        self.embedder = embedder
-        self.spec = spec
-        self.folder = folder
+        self.name, self.embedder, self.spec, self.folder = name, embedder, spec, folder
         self.chosen: Threshold | None = None
         self.trained_on: TrainedOn | None = None
         self.gallery = Gallery(embedder.dim)
@@ -182,9 +179,8 @@ class Model:
         if not len(held):
             raise UserError("the gallery is empty; add images first: model.add(images)")
         vectors, digests = self._encoder.look_up(as_list(query), self.gallery, BATCH)
-        near = held.search(
-            vectors, min(k, len(held)), None if copies else digests, None if label is None else str(label)
-        )
+        left_out, wanted = None if copies else digests, None if label is None else str(label)
+        near = held.search(vectors, min(k, len(held)), left_out, wanted)
         found = [hits(held, *row) for row in zip(near.index.tolist(), near.similarity.tolist(), strict=True)]
         return found[0] if is_one(query) else found
 
@@ -287,6 +283,10 @@ class Model:
             Path(path), self.embedder, self.spec, self.name, self.gallery.contents(), threshold=self.chosen,
             trained_on=self.trained_on, thumbnails=thumbnails, card=card or model_card(self), onnx=onnx,
         )  # fmt: skip
+
+    def push(self, repository: str, *, private: bool = True, gallery: bool = False, licence: str = NOT_STATED) -> str:
+        """Upload the model to the Hugging Face Hub, see :func:`similis.model.hub.push_model`; the URL of the commit."""
+        return push_model(self, repository, private=private, gallery=gallery, licence=licence)
 
     def _encode_data(self, data: Manifest) -> Tensor:
         """Embeddings of a data set; ready ones of ``similis embed`` only if this model has made them."""

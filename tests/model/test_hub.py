@@ -1,0 +1,299 @@
+"""Models on the Hub: what is uploaded comes back, and a hostile repository is refused. With the real client."""
+
+import json
+import pickle
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+
+import pytest
+import torch
+import yaml
+
+import similis
+from similis.model import hub as on_the_hub
+from similis.model.bundle_files import ABOUT, CARD, CHECKSUMS, FILES, ONNX, THUMBNAILS, WEIGHTS, write_checksums
+from similis.model.load import ModelChoice
+from similis.retrieval.intervals import mean_interval
+from similis.values import DataError, MissingExtraError, UserError
+from tests.cli.test_main import ended
+from tests.data.pictures import picture, write
+from tests.model.hub_server import Hub, Repository
+from tests.run.small import ran
+
+pytest.importorskip("huggingface_hub")
+IMAGES = [picture(number) for number in range(3)]
+
+
+def new_model():
+    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
+    model.add(IMAGES, labels=["a", "b", "c"], ids=["1", "2", "3"])
+    return model
+
+
+def push(repository, run=None, **options):
+    model = new_model() if run is None else similis.load(run, device="cpu")
+    return model.push(repository, **options)
+
+
+def embed(address, most=5 * 10**9):
+    """Embeddings of a model on the Hub, and the number of images in its gallery."""
+    on_the_hub.MOST_BYTES = most
+    model = ModelChoice(address, device="cpu").open()
+    return model.encode(IMAGES), len(model.gallery)
+
+
+@contextmanager
+def client(address, cache, **variables):
+    """Calls functions in a process of its own, because the client reads its environment when it is imported."""
+    own = {"HF_ENDPOINT": address, "HF_HOME": str(cache), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (own | {"NO_PROXY": "127.0.0.1"} | variables).items():
+            patch.setenv(name, value)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            yield lambda function, *given, **options: pool.submit(partial(function, *given, **options)).result()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("hub")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Hub() as hub:
+        yield hub
+        hub.shutdown()
+
+
+@pytest.fixture(scope="module")
+def online(server, cache):
+    with client(server.address, cache) as call:
+        yield call
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = new_model().save(tmp_path_factory.mktemp("bundle") / "b")
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("run")
+    write(root / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(14) for n in range(6)})
+    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
+
+
+def last(server, name):
+    """The files of the last commit."""
+    return list(server.repositories[name].commits.values())[-1]
+
+
+def checked(files, place):
+    """The files with checksums that fit them."""
+    for name, data in files.items():
+        (place / name).write_bytes(data)
+    write_checksums(place)
+    return {**files, CHECKSUMS: (place / CHECKSUMS).read_bytes()}
+
+
+def test_a_pushed_model_comes_back_bit_for_bit_without_its_gallery(server, online):
+    url = online(push, "me/back", licence="CC-BY-4.0")
+    own = server.repositories["me/back"]
+    assert url == f"{server.address}/me/back/commit/{list(own.commits)[-1]}"
+    assert own.private
+    assert any(asked.startswith("PUT /put/") for asked in server.asked)
+    vectors, images = online(embed, "hf://me/back")
+    assert torch.equal(vectors, new_model().encode(IMAGES))
+    assert images == 0
+    card = last(server, "me/back")[CARD].decode()
+    assert "| gallery | not uploaded |" in card
+    header = {"library_name": "similis", "pipeline_tag": "image-feature-extraction", "license": "cc-by-4.0"}
+    assert header.items() <= yaml.safe_load(card.split("---\n")[1]).items()
+
+
+def test_gallery_and_visibility_are_asked_for_and_files_of_an_older_model_leave(server, online):
+    server.repositories["me/old"] = Repository({ONNX: b"old", THUMBNAILS: b"old", "notes.md": b"mine"})
+    online(push, "me/old", gallery=True)
+    assert not {ONNX, THUMBNAILS} & set(last(server, "me/old"))
+    assert last(server, "me/old")["notes.md"] == b"mine"
+    assert online(embed, "hf://me/old")[1] == len(IMAGES)
+    online(push, "me/open", private=False)
+    assert not server.repositories["me/open"].private
+
+
+def test_a_revision_is_a_commit_or_the_last_one(server, online, bundle, tmp_path):
+    own = server.repositories["me/moved"] = Repository(bundle)
+    first, broken = next(iter(own.commits)), own.add({ABOUT: b"{}"})
+    model = new_model()
+    model.forget("a")
+    own.add({file.name: file.read_bytes() for file in model.save(tmp_path / "b").iterdir()})
+    images = [online(embed, f"hf://me/moved{revision}")[1] for revision in ("", f"@{first}", "@main")]
+    assert images == [2, 3, 2]
+    with pytest.raises(DataError, match=rf"hf://me/moved@{broken} has no model.safetensors"):
+        online(embed, f"hf://me/moved@{broken}")
+    assert not [asked for asked in server.asked if f"me/moved/resolve/{broken}" in asked]
+    for address in ("hf://me/moved@" + 40 * "0", "hf://me/nothing", "hf://me/moved@branch"):
+        with pytest.raises(DataError, match=f"cannot download {address} .*log in with `hf auth .*HF_HUB_OFFLINE=1"):
+            online(embed, address)
+
+
+def test_offline_the_cache_is_used(server, online, cache, bundle):
+    own = server.repositories["me/kept"] = Repository(bundle)
+    expected = online(embed, "hf://me/kept")[0]
+    asked = len(server.asked)
+    with Hub() as stopped:
+        stopped.shutdown()
+    with client(stopped.address, cache, HF_HUB_OFFLINE="1") as offline:
+        for address in ("hf://me/kept", f"hf://me/kept@{list(own.commits)[-1]}"):
+            assert torch.equal(offline(embed, address)[0], expected)
+        with pytest.raises(DataError, match="cannot download hf://me/never"):
+            offline(embed, "hf://me/never")
+    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize("name", ["../evil.json", "a/../../evil.json", "/etc/evil", "C:evil.json", r"a\evil.json"])
+def test_a_listed_name_that_leaves_the_folder_is_refused(server, online, cache, bundle, name):
+    server.repositories["bad/name"] = Repository(bundle)
+    server.repositories["bad/name"].claimed[name] = 5
+    with pytest.raises(DataError, match=r"hf://bad/name lists the file '.*evil.*only relative names"):
+        online(embed, "hf://bad/name")
+    assert not list(cache.glob("hub/models--bad--name"))
+
+
+def test_a_commit_that_is_no_number_is_refused(server, online, bundle):
+    server.repositories["bad/commit"] = Repository(bundle)
+    server.repositories["bad/commit"].named = "../../../evil"
+    with pytest.raises(DataError, match=r"names the commit '../../../evil', not 40 hexadecimal digits"):
+        online(embed, "hf://bad/commit")
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, ABOUT, "gallery.safetensors"])
+def test_contents_that_are_not_those_of_the_checksums_are_refused(server, online, bundle, name):
+    changed = bytearray(bundle[name])
+    changed[-2] ^= 1
+    server.repositories[f"bad/{name}"] = Repository({**bundle, name: bytes(changed)})
+    with pytest.raises(DataError, match=rf"^hf://bad/{name}/{name} is missing or damaged") as raised:
+        online(embed, f"hf://bad/{name}")
+    assert name == ABOUT or "its checksum is not the one in checksums.json" in str(raised.value)
+
+
+def test_a_size_above_the_limit_is_refused_before_anything_is_downloaded(server, online, bundle):
+    server.repositories["bad/size"] = Repository(bundle)
+    server.repositories["bad/size"].claimed = {WEIGHTS: 10**13, "videos.zip": 10**14, ABOUT: -(10**13)}
+    with pytest.raises(DataError, match=r"lists 10,000,00.* bytes; at most 5,000,000,000 .*hub.MOST_BYTES higher"):
+        online(embed, "hf://bad/size")
+    assert not [asked for asked in server.asked if "bad/size/resolve" in asked]
+    server.repositories["good/size"] = Repository(bundle)
+    with pytest.raises(DataError, match="at most 999 are allowed"):
+        online(embed, "hf://good/size", 999)
+    assert online(embed, "hf://good/size")[1] == len(IMAGES)
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return open, (str(self.place), "w")
+
+
+def test_a_pickle_is_neither_fetched_nor_read(server, online, bundle, tmp_path):
+    bomb = pickle.dumps(Bomb(tmp_path / "gone-off"))
+    rest = {name: data for name, data in bundle.items() if name != WEIGHTS}
+    server.repositories["bad/pickle"] = Repository({**rest, "pytorch_model.bin": bomb})
+    with pytest.raises(DataError, match=r"has no model.safetensors; .*pickles are not read"):
+        online(embed, "hf://bad/pickle")
+    (tmp_path / "b").mkdir()
+    server.repositories["bad/disguise"] = Repository(checked({**bundle, WEIGHTS: bomb}, tmp_path / "b"))
+    with pytest.raises(DataError, match=r"hf://bad/disguise/model.safetensors is missing or damaged \(.*header"):
+        online(embed, "hf://bad/disguise")
+    server.repositories["me/both"] = Repository({**bundle, "pytorch_model.bin": bomb, "setup.py": b"1 / 0"})
+    assert online(embed, "hf://me/both")[1] == len(IMAGES)
+    assert not [asked for asked in server.asked if asked.endswith(("pytorch_model.bin", "setup.py"))]
+    assert not (tmp_path / "gone-off").exists()
+
+
+@pytest.mark.parametrize("missing", [ABOUT, CHECKSUMS])
+def test_a_repository_that_holds_no_model_of_ours_is_refused(server, online, bundle, missing):
+    server.repositories["bad/other"] = Repository({name: data for name, data in bundle.items() if name != missing})
+    with pytest.raises(
+        DataError, match=rf"hf://bad/other has no {missing}; a model of Similis has .*export MODEL --to"
+    ):
+        online(embed, "hf://bad/other")
+    assert not [asked for asked in server.asked if "bad/other/resolve" in asked]
+
+
+@pytest.mark.parametrize("address", ["hf://name", "hf://a/b/c", "hf://a/b@", "hf://a/b@x/../y", "hf://../b", "hf:///b"])
+def test_an_address_of_another_form_is_refused(address):
+    with pytest.raises(UserError, match="given; write hf://owner/name or hf://owner/name@revision"):
+        similis.load(address)
+
+
+def test_without_the_client_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for call in (similis.load, new_model().push):
+        with pytest.raises(MissingExtraError, match=r"huggingface_hub is not installed.*\.\[hub\]"):
+            call("hf://me/name")
+
+
+def test_an_upload_goes_to_a_repository_and_no_revision():
+    with pytest.raises(UserError, match="uploads go to the main branch: write hf://me/name"):
+        new_model().push("me/name@branch")
+
+
+@pytest.fixture(scope="module")
+def exported(server, online, run):
+    words = ["export", str(run.folder), "--to", "hf://me/run", "--licence", "My own: v2", "--json"]
+    assert online(ended, words) == 0
+    return last(server, "me/run")
+
+
+def test_a_run_is_exported_to_the_hub_with_its_results(online, run, exported):
+    assert not {THUMBNAILS, "collection.sqlite"} & set(exported)
+    assert {"threshold.json", "rates.json", WEIGHTS} <= set(exported) - {".gitattributes"} <= set(FILES)
+    assert json.loads(exported["gallery.json"]) == {"entries": []}
+    header = yaml.safe_load(exported[CARD].decode().split("---\n")[1])
+    assert (header["license"], header["license_name"]) == ("other", "my-own-v2")
+    from huggingface_hub import repocard_data
+
+    name, results = repocard_data.model_index_to_eval_results(header["model-index"])
+    assert name == run.folder.name
+    scores, test = run.scores(), json.loads((run.folder / "result.json").read_text())["test"]
+    span = mean_interval(scores["recall@1"], scores["labels"])
+    expected = [round(100 * value, 2) for value in (test["recall@1"], span.low, span.high, test["map@r"])]
+    assert [each.metric_value for each in results] == expected
+    assert [each.metric_type for each in results][:2] == ["recall_at_1", "recall_at_1_low"]
+    assert {each.dataset_name for each in results} == {"photos"}
+    vectors, images = online(embed, "hf://me/run")
+    assert images == 0
+    assert torch.equal(vectors, similis.load(run.folder, device="cpu").encode(IMAGES))
+
+
+def test_export_keeps_the_folder_and_uploads_the_gallery_if_asked(server, online, run, tmp_path):
+    out = str(tmp_path / "b")
+    assert online(ended, ["export", str(run.folder), out, "--to", "hf://me/whole", "--with-gallery", "--public"]) == 0
+    assert {file.name for file in (tmp_path / "b").iterdir()} == set(last(server, "me/whole")) - {".gitattributes"}
+    assert not (tmp_path / "b" / CARD).read_text().startswith("---")
+    assert online(embed, "hf://me/whole")[1] == 84
+    assert not server.repositories["me/whole"].private
+
+
+def test_a_pushed_run_has_the_same_results_on_its_card(server, online, run, exported):
+    online(push, "me/direct", run.folder)
+    headers = [files[CARD].decode().split("---\n")[1] for files in (exported, last(server, "me/direct"))]
+    pushed, written = (yaml.safe_load(header)["model-index"][0]["results"] for header in headers)
+    assert pushed == written
+
+
+@pytest.mark.parametrize("words", [[], ["b", "--public"], ["b", "--with-gallery"], ["--to", "somewhere"]])
+def test_export_says_which_options_go_together(run, tmp_path, monkeypatch, words, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert ended(["export", str(run.folder), *words]) == 2
+    assert "hf://owner/name" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
