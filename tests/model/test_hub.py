@@ -50,7 +50,7 @@ def client(address, cache, **variables):
     """Calls functions in a process of its own, because the client reads its environment when it is imported."""
     own = {"HF_ENDPOINT": address, "HF_HOME": str(cache), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1"}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"NO_PROXY": "127.0.0.1"} | variables).items():
+        for name, value in (own | {"NO_PROXY": "127.0.0.1", "HF_HUB_OFFLINE": "0"} | variables).items():
             patch.setenv(name, value)
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             yield lambda function, *given, **options: pool.submit(partial(function, *given, **options)).result()

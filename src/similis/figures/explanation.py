@@ -26,7 +26,7 @@ def draw_explanation(images: Pixels, parts: Tensor, *, names: Sequence[str], tit
 
     Args:
         images: (2, S, S, 3), uint8.
-        parts: (2, h, w), see :func:`similis.model.explanation.similarity_maps`.
+        parts: (2, h, w), see :func:`similis.networks.explanation.similarity_maps`.
         names: below the images.
         title: above them.
 

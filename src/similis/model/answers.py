@@ -13,7 +13,7 @@ from torch import Tensor
 from similis.data.manifest import Manifest
 from similis.figures.explanation import draw_explanation
 from similis.model.encoding import Encoder
-from similis.model.explanation import similarity_maps
+from similis.networks.explanation import similarity_maps
 from similis.retrieval.classification import classify_neighbors
 from similis.retrieval.gallery import Contents, Entry, entries_of
 from similis.values import Neighbors, UserError
