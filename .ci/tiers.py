@@ -54,6 +54,7 @@ TIERS = {
     ),
     "server": Tier(("tests/serving", "tests/cli"), ("src/similis/serving", "src/similis/cli")),
     "data": Tier(("tests/data", "tests/hostile/test_images.py"), ("src/similis/data",)),
+    "doctor": Tier(("tests/doctor",), ("src/similis/doctor", OBJECTIVE, ENGINE)),
     "extras": Tier((), ("pyproject.toml", ".ci/extras.py")),
 }  # fmt: skip
 
@@ -86,7 +87,7 @@ def prove(name: str) -> None:
     if name == "extras":  # in clean environments, and every dependency at its lower bound
         with tempfile.TemporaryDirectory() as wheels:
             subprocess.run(
-                [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, "."],
+                [sys.executable, "-m", "build", "--no-isolation", "--outdir", wheels, "."],  # the wheel from the sdist
                 check=True,
                 stdout=subprocess.DEVNULL,
             )

@@ -40,6 +40,7 @@ VERBS = {
     "compare": "compare:compare",
     "export": "export:export",
     "upgrade": "upgrade:upgrade",
+    "doctor": "doctor:doctor",
     "tournament plan": "tournament:plan",
     "tournament run": "tournament:run",
     "tournament report": "tournament:report",
@@ -66,7 +67,10 @@ HELP = {  # groups of `similis --help`, and a line for each first word
         "tournament": "Compare many losses by a plan.",
     },
     "Losses": {"losses": "List losses; show or draw one."},
-    "More": {"metric": "Learn a metric from a table of numbers."},
+    "More": {
+        "metric": "Learn a metric from a table of numbers.",
+        "doctor": "Check losses and ranks on this device.",
+    },
 }
 TRAIN_HELP = {  # groups of `similis train --help`; the other options come last
     "Basic": "loss epochs size dim backbone weights from_ batch lr seed head recipe set_ verbose",
