@@ -31,7 +31,6 @@ WORDS = [
     M("index", "'vectors'", "Usage: similis index", "--help"),
     M("index nowhere.npy", "nowhere.npy", ".npy, .safetensors or .parquet", "give a", 1),
     M("index nowhere.npy --memory much", "'much'", "a number above 0 with a unit", "for example 2GB"),
-    M("evaluate photos --model RUN --rerank twice", "'twice'", "alpha-qe, k-reciprocal", "known"),
     M("serve", "'bundle'", "Usage: similis serve", "--help"),
     M("search RUN", "'query'", "Usage: similis search", "--help"),
     M("verify RUN", "'data'", "Usage: similis verify", "--help"),

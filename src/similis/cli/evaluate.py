@@ -22,7 +22,6 @@ def evaluate(
     weights: Weights = "pretrained",
     size: Annotated[list[int] | None, typer.Option(help="Pixels of a side; may be given often. [its own]")] = None,
     part: Annotated[str, typer.Option(help="test or all. [test, where the data set states it]")] = "",
-    rerank: Annotated[str, typer.Option(help="Re-ranking: alpha-qe or k-reciprocal. [none]")] = "",
     keep_trained: KeepTrained = False,
     allow_counts: AllowCounts = False,
     root: Root = None,
@@ -40,9 +39,8 @@ def evaluate(
     features = opened.vectors.shape[1] if opened.has("vector") else None
     models = [each.open(features) for each in choices if each.size == sizes[0] or not each.is_folder]
     rows, words, seen = evaluated_rows(opened, part, models, keep_trained=keep_trained)
-    found = [evaluate_model(each, opened, rows, rerank) for each in models]
+    found = [evaluate_model(each, opened, rows) for each in models]
     table = [model_row(each, means) for each, means in zip(models, found, strict=True)]
-    words += f", re-ranked by {rerank}" if rerank else ""
     heads = ("model", "pixels", "dim", "R@1 %", "low", "high", "R@8 %", "MAP@R %")
     show_table(f"{opened.name}, {words}; low to high: 95 % interval of R@1 over classes", heads, table)
     named = [{"model": row[0], "pixels": row[1], "dim": int(row[2])} for row in table]

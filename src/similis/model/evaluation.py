@@ -51,10 +51,10 @@ def evaluated_rows(
     return rows, told, number
 
 
-def evaluate_model(model: Model, manifest: Manifest, rows: Tensor, rerank: str = "") -> dict[str, float]:
-    """Means of a model on these rows, perhaps re-ranked, with ``low`` and ``high`` of R@1 over classes."""
+def evaluate_model(model: Model, manifest: Manifest, rows: Tensor) -> dict[str, float]:
+    """Means of a model on these rows with ``low`` and ``high`` of R@1 over classes."""
     part = manifest.select(rows)
     found = Embedded(model.encode(part), part.labels, rows)
-    result = judge_of(found, manifest)(found, ks=(1, 8), collapse_checks=False, rerank=rerank)
+    result = judge_of(found, manifest)(found, ks=(1, 8), collapse_checks=False)
     span = mean_interval(result.per_query["recall@1"], found.labels[result.queries])
     return {**result.means, "low": span.low, "high": span.high}

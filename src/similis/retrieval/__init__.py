@@ -1,4 +1,4 @@
-"""Embed, search exactly, evaluate, verify, classify, index, re-rank; the only importer of faiss.
+"""Embed, search exactly, evaluate, verify, classify, index; the only importer of faiss.
 
 Comes in: a model and batches, or ready vectors with labels. Goes out: Embedded, Neighbors, Evaluation,
 Verification, Classified.

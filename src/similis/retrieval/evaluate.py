@@ -17,9 +17,16 @@ from similis.retrieval.evaluation import Evaluation as Evaluation
 from similis.retrieval.match_ranks import ranked_tiles
 from similis.retrieval.metrics import agreement, collapse, graded, ranking
 from similis.retrieval.metrics.clustering import kmeans
-from similis.retrieval.reranking import score_queries
 from similis.retrieval.search import hidden_members, members
-from similis.retrieval.similarity import TILE, Similarity, as_gallery, block_width, to_comparable
+from similis.retrieval.similarity import (
+    TILE,
+    GalleryRows,
+    Similarity,
+    as_gallery,
+    block_width,
+    column_blocks,
+    to_comparable,
+)
 from similis.values import Embedded, Neighbors, UserError
 
 UNIFORMITY_ROWS = 4096  # uniformity uses all pairs of this many rows at most, drawn by the seed
@@ -36,7 +43,6 @@ def evaluate(
     relevance: Tensor | None = None,
     distributed: bool = False,
     similarity: Similarity = "cosine",
-    rerank: str = "",
     neighbors: int = 8,
     clustering: bool = False,
     collapse_checks: bool = True,
@@ -70,7 +76,6 @@ def evaluate(
         distributed: the rows are a shard, and every rank of the process group has one; all get the result of all
             rows. Each rank holds all vectors and asks with its part of the queries.
         similarity: "cosine" or "dot".
-        rerank: "alpha-qe" (query expansion) or "k-reciprocal" re-ranks the neighbours; for "cosine".
         neighbors: how many nearest neighbours to keep in the result.
         clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
         collapse_checks: add spectral decay, uniformity (over at most 4,096 rows) and alignment.
@@ -104,15 +109,13 @@ def evaluate(
         )
     if not len(asking) or not len(answering):
         raise UserError(f"{len(asking)} queries and {len(answering)} rows of a gallery given; choose some of each")
-    if rerank and similarity != "cosine":
-        raise UserError(f"rerank={rerank!r} and similarity={similarity!r} given; re-ranking is defined for 'cosine'")
     vectors = to_comparable(embedded.vectors, similarity)
     labels, ids = (keys.to(vectors.device) for keys in (embedded.labels, embedded.ids))
     asking, answering = asking.to(vectors.device), answering.to(vectors.device)
     rows = vectors if gallery is None else vectors[answering]
     own_ids = (ids[asking], ids[answering])
     own_groups = None if groups is None else (groups.to(ids.device)[asking], groups.to(ids.device)[answering])
-    score = score_queries(rerank, vectors[asking], as_gallery(rows), own_ids, own_groups)
+    score = partial(_compare_tile, vectors[asking], as_gallery(rows))
     hidden, metrics = hidden_members(own_ids, own_groups), _ranking_metrics(ks)
     gains = _gains(labels, relevance, asking, answering)
     tiles: Tiles
@@ -125,7 +128,7 @@ def evaluate(
             cut=max(ks, default=1),
             nearest=neighbors,
             tile=tile,
-            width=len(answering) if rerank == "k-reciprocal" else block_width(len(answering), tile),
+            width=block_width(len(answering), tile),
         )
     else:
         sizes = len(asking), len(answering)
@@ -141,6 +144,11 @@ def evaluate(
     means = {name: float(values[matches > 0].mean()) for name, values in per_query.items()}
     classes = labels.cpu()[asking] if labels.ndim == 1 else torch.arange(len(asking))
     return Evaluation(per_query, means, whole, matches, asking, classes, nearest)
+
+
+def _compare_tile(queries: Tensor, gallery: GalleryRows, rows: Tensor, width: int) -> Iterable[tuple[int, Tensor]]:
+    """Similarities of some queries (t,) to blocks of the gallery."""
+    return column_blocks(queries[rows], gallery, width)
 
 
 def _gains(
