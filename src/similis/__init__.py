@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     tournament = run_tournament
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> the module that defines it, and its name there; imported on first use: `import similis` stays light.
 _PUBLIC = {

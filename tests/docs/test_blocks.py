@@ -26,6 +26,7 @@ def _clean_registry(tmp_path, monkeypatch):
     for registry in (losses, miners):
         registry.fill()
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr("similis.study.looks.LOOKS", (3,))  # repetitions of `similis compare`, instead of up to 15
     monkeypatch.chdir(tmp_path)
 
 

@@ -117,8 +117,8 @@ def test_a_not_finite_document_reaches_the_value():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, r"pass labels \(B,\) of the batch, or documents="),
-        ({"labels": LABELS, "negatives": torch.ones(3, 5)}, "or documents="),
+        ({}, "labels are None; give one for each row, any hashable values, or pass documents="),
+        ({"labels": LABELS, "negatives": torch.ones(3, 5)}, "negatives are given without documents; pass documents="),
         ({"documents": torch.ones(9, 5)}, "there are 8 queries and 9 documents; pass one document for each"),
         ({"documents": torch.ones(8, 4)}, r"documents are \(8, 4\); pass vectors \(M, 5\)"),
         ({"documents": torch.ones(8, 5), "document_labels": LABELS}, "document_labels are given without labels"),

@@ -34,9 +34,9 @@ def ranking_loss(embeddings, **options):
 
 def open_clip_loss(name):
     try:
-        path = distribution("open_clip_torch").locate_file("open_clip/loss.py")  # the file alone: its package wants more
+        path = distribution("open_clip_torch").locate_file("open_clip/loss.py")
     except PackageNotFoundError:
-        pytest.skip("open_clip_torch is not installed; .ci/slow installs it without what it needs")
+        pytest.skip("open_clip_torch is not installed; .ci/slow installs it without its dependencies")
     return runpy.run_path(str(path))[name]()
 
 

@@ -77,10 +77,6 @@ def kill_at_random(server, whole, root: Path, kills: int, seed: int) -> None:
     assert finish(server, place) == expected
 
 
-def test_two_kills_leave_no_trace(server, whole, tmp_path):
-    kill_at_random(server, whole, tmp_path, kills=2, seed=1)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_twenty_kills_leave_no_trace(server, whole, tmp_path):

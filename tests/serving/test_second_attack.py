@@ -13,6 +13,8 @@ from similis.serving.collection import Collection
 from similis.serving.forms import check_name
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
+from similis.serving.server import check_key_setting
+from similis.values import UserError
 from tests.serving.running import KEY, Server, photo
 
 ODD_NAMES = ("no\u00a0break", "a\ttab", "zero\u200cwidth", "wide\u3000space")
@@ -69,7 +71,14 @@ def test_a_request_with_two_hosts_is_refused(odd):
 
 
 @pytest.mark.parametrize("key", ["short", "schlüssel-mit-umlaut-und-länge", "x" * 257, " spaces around the key "])
-def test_a_key_that_no_request_could_send_ends_the_server_at_its_start(tmp_path, key):
+def test_a_key_that_no_request_could_send_is_refused_and_not_printed(key):
+    with pytest.raises(UserError, match="SIMILIS_KEY has") as refused:
+        check_key_setting(key)
+    assert key.strip() not in str(refused.value)
+
+
+def test_such_a_key_ends_the_server_at_its_start(tmp_path):
+    key = "schlüssel-mit-umlaut-und-länge"
     words = [sys.executable, "-c", "from similis.cli import main; main()", "serve", str(tmp_path), "--port", "0"]
     done = subprocess.run(
         words, env=os.environ | {"SIMILIS_KEY": key}, capture_output=True, text=True, timeout=120, check=False

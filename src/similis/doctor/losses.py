@@ -60,7 +60,7 @@ def compare(case: Case, name: str, way: Way, device: torch.device) -> Figure:
     """What a device computes against the reference; a failure is tried again with another batch."""
     for each in (case, case._replace(seed=case.seed + OTHER_BATCH)):
         try:
-            torch._dynamo.reset() if way.compiled else None
+            torch.compiler.reset() if way.compiled else None
             value, *gradients = map(difference, compute(each, way, device), reference(each, way.rounded))
         except Exception as error:  # whatever a device raises is what its owner wants to report
             kind = type(error).__name__

@@ -107,8 +107,10 @@ class Loss(nn.Module):
         """
         if documents is not None:
             return self._of_sides(embeddings, labels, Side(documents, document_labels, negatives))
-        if labels is None or document_labels is not None or negatives is not None:
-            raise UserError("pass labels (B,) of the batch, or documents= that the batch is compared with")
+        if document_labels is not None or negatives is not None:
+            raise UserError("document_labels or negatives are given without documents; pass documents= too")
+        if labels is None:
+            raise UserError("labels are None; give one for each row, any hashable values, or pass documents=")
         return self.of(embeddings, labels, dict(self.learned.items()), references=references, tuples=tuples)
 
     def of(

@@ -52,7 +52,7 @@ def info_nce(
     .. math::
         L_{q \to d} = \operatorname{mean}_i \Big( \log \sum_k e^{\tau S_{ik}}
                     - \frac{1}{|P_i|} \sum_{j \in P_i} \tau S_{ij} \Big), \qquad
-        L = \tfrac12 (L_{q \to d} + L_{d \to q})
+        L = \tfrac{1}{2} (L_{q \to d} + L_{d \to q})
 
     with k over the documents of all ranks and the hard negatives, and :math:`P_i` the documents with the
     query's label: its own one where no labels are given. :math:`\tau` is the inverse temperature. A batch

@@ -49,7 +49,7 @@ def pairwise_sigmoid(
     r"""Every pair is a question of its own: does this document belong to this query?
 
     .. math::
-        L = \frac1B \sum_i \Big( \sum_{j \in P_i} \log(1 + e^{-(\tau S_{ij} + b)})
+        L = \frac{1}{B} \sum_i \Big( \sum_{j \in P_i} \log(1 + e^{-(\tau S_{ij} + b)})
           + \sum_{k \in N_i} \log(1 + e^{\tau S_{ik} + b}) \Big)
 
     with the scale :math:`\tau` and the bias b learned. Without documents the batch is compared with itself.
