@@ -210,10 +210,10 @@ def try_beside(venv: Path, wheel: Path, declared: dict[str, list[str]]) -> None:
     """README's first screen and the quick tier in an environment that has a torch of its own."""
     testers = [each for each in declared["dev"] if re.split("[>=]", each)[0] in TESTERS]
     asked = [f"{wheel}[vision,plots,study,search,sklearn]", *testers]
-    code = "import torch, torchvision; print(f'torch=={torch.__version__}\\ntorchvision=={torchvision.__version__}')"
+    code = "from importlib.metadata import version as v; print(*(f'{n}=={v(n)}' for n in ('torch', 'torchvision')))"
     held = subprocess.run([venv / "bin" / "python", "-c", code], capture_output=True, text=True, check=True).stdout
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as pins:
-        pins.write(held)
+        pins.write("\n".join(held.split()))
         pins.flush()
         pip(venv, "--force-reinstall", "--no-deps", str(wheel))
         pip(venv, "-c", pins.name, *asked)

@@ -72,7 +72,7 @@ def look(tree: Path, device: str, seed: int, groups: str) -> dict[str, object]:
     (tree / "look.py").write_text(LOOK)
     (tree / "site").mkdir(exist_ok=True)
     (tree / "site/sitecustomize.py").write_text(SITE)
-    paths = [tree / "src", tree] + [tree / "site"] * (device == "emulated")
+    paths = [tree / "src", Path.cwd()] + [tree / "site"] * (device == "emulated")
     environment = {**os.environ, "PYTHONPATH": ":".join(map(str, paths)), "OMP_NUM_THREADS": "1"}
     begin = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:
@@ -93,10 +93,8 @@ def look(tree: Path, device: str, seed: int, groups: str) -> dict[str, object]:
 
 
 def copy_source(tree: Path) -> None:
-    """The source, and of the tests what the emulated device needs."""
+    """The source; the emulated device comes from the tests beside it, and is built once."""
     shutil.copytree("src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree("tests/accelerator", tree / "tests/accelerator", ignore=shutil.ignore_patterns("__pycache__"))
-    (tree / "tests/__init__.py").touch()
 
 
 def try_mutant(mutant: dict[str, object]) -> dict[str, object]:

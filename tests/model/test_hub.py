@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -150,7 +151,7 @@ def test_offline_the_cache_is_used(server, online, cache, bundle):
     with client(stopped.address, cache, HF_HUB_OFFLINE="1") as offline:
         for address in ("hf://me/kept", f"hf://me/kept@{list(own.commits)[-1]}"):
             assert torch.equal(offline(embed, address)[0], expected)
-        with pytest.raises(DataError, match="cannot download hf://me/never"):
+        with pytest.raises(DataError, match="cannot download hf://me/never.*unset HF_HUB_OFFLINE"):
             offline(embed, "hf://me/never")
     assert len(server.asked) == asked
 
@@ -184,13 +185,52 @@ def test_contents_that_are_not_those_of_the_checksums_are_refused(server, online
 def test_a_size_above_the_limit_is_refused_before_anything_is_downloaded(server, online, bundle):
     server.repositories["bad/size"] = Repository(bundle)
     server.repositories["bad/size"].claimed = {WEIGHTS: 10**13, "videos.zip": 10**14, ABOUT: -(10**13)}
-    with pytest.raises(DataError, match=r"lists 10,000,00.* bytes; at most 5,000,000,000 .*hub.MOST_BYTES higher"):
+    with pytest.raises(DataError, match=r"has 10,000,00.* bytes; at most 5,000,000,000 are allowed"):
         online(embed, "hf://bad/size")
     assert not [asked for asked in server.asked if "bad/size/resolve" in asked]
     server.repositories["good/size"] = Repository(bundle)
     with pytest.raises(DataError, match="at most 999 are allowed"):
         online(embed, "hf://good/size", 999)
     assert online(embed, "hf://good/size")[1] == len(IMAGES)
+
+
+class Moving(Repository):
+    """Lists its first commit when it is asked first, and its last one later."""
+
+    asked = 0
+
+    @property
+    def named(self):
+        self.asked += 1
+        return next(iter(self.commits)) if self.asked == 1 else ""
+
+    @named.setter
+    def named(self, _):
+        pass
+
+
+def test_what_is_downloaded_is_what_was_listed(server, online, bundle):
+    own = server.repositories["bad/moving"] = Moving(bundle)
+    own.add({**bundle, CARD: b"another"})
+    with pytest.raises(DataError, match="hf://bad/moving changed from .* while it was downloaded; try again"):
+        online(embed, "hf://bad/moving")
+
+
+def test_a_private_gallery_does_not_go_into_a_public_repository(server, online):
+    online(push, "me/public", private=False)
+    with pytest.raises(UserError, match="hf://me/public is public and the gallery was to be private"):
+        online(push, "me/public", gallery=True)
+
+
+def test_a_bundle_whose_upload_fails_is_kept(run, monkeypatch, capsys):
+    def fail(*_, **options):
+        raise DataError("cannot upload to hf://me/x (no network)")
+
+    monkeypatch.setattr(on_the_hub, "create_repository", lambda *_, **options: "me/x")
+    monkeypatch.setattr(on_the_hub, "push_bundle", fail)
+    assert ended(["export", str(run.folder), "--to", "hf://me/x"]) != 0
+    place = re.search(r"the bundle is kept: similis export (\S+) --to hf://me/x", capsys.readouterr().err)[1]
+    assert similis.load(place, device="cpu").dim == similis.load(run.folder, device="cpu").dim
 
 
 class Bomb:

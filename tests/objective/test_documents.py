@@ -120,11 +120,16 @@ def test_a_not_finite_document_reaches_the_value():
         ({}, "labels are None; give one for each row, any hashable values, or pass documents="),
         ({"labels": LABELS, "negatives": torch.ones(3, 5)}, "negatives are given without documents; pass documents="),
         ({"documents": torch.ones(9, 5)}, "there are 8 queries and 9 documents; pass one document for each"),
-        ({"documents": torch.ones(8, 4)}, r"documents are \(8, 4\); pass vectors \(M, 5\)"),
+        ({"documents": torch.ones(8, 4)}, r"documents have shape \(8, 4\); pass \(M, 5\)"),
         ({"documents": torch.ones(8, 5), "document_labels": LABELS}, "document_labels are given without labels"),
         ({"documents": torch.ones(8, 5), "labels": torch.eye(8)}, "not with a relation matrix"),
+        ({"documents": torch.ones(0, 5), "labels": LABELS, "document_labels": LABELS[:0]}, "there are no documents"),
+        ({"documents": torch.ones(8, 5).double()}, "documents are torch.float64 and the queries torch.float32"),
+        ({"documents": torch.ones(8, 5), "negatives": [1]}, "negatives are list and the queries"),
+        ({"documents": torch.ones(8, 5), "labels": LABELS, "document_labels": ["a"] * 8}, "document_labels are str"),
+        ({"documents": torch.ones(8, 5), "tuples": ()}, "cannot be combined with references= or tuples="),
         ({"documents": torch.ones(8, 5), "negatives": torch.ones(8, 4)}, r"negatives have shape \(8, 4\)"),
-        ({"documents": torch.ones(8, 5), "negatives": torch.ones(7, 2, 5)}, "negatives of 7 queries and 8 queries"),
+        ({"documents": torch.ones(8, 5), "negatives": torch.ones(7, 2, 5)}, "negatives have 7 rows for 8 queries"),
     ],
 )
 def test_refusals(given, words):
@@ -138,6 +143,27 @@ def test_losses_of_classes_and_forms_of_one_batch_take_no_documents():
         similis.loss("proxy_anchor", num_classes=4, dim=5)(x, documents=x)
     with pytest.raises(UserError, match="pairs samples of one batch"):
         similis.loss("npair", positives="one")(x, documents=x)
+
+
+def test_values_of_classes_need_labels():
+    with pytest.raises(UserError, match="margin learns a value for each class; pass labels="):
+        build(losses.get("margin"), "per_class")(torch.ones(4, 5), documents=torch.ones(4, 5))
+
+
+def test_a_tensor_of_labels_beside_a_list_of_integers():
+    queries, documents, _ = sides(3)
+    made = similis.loss("triplet")
+    want = made(queries, LABELS, documents=documents, document_labels=NAMES)
+    assert torch.equal(made(queries, LABELS, documents=documents, document_labels=NAMES.tolist()), want)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (QUERIES, 0, 5)])
+@pytest.mark.parametrize(("entry", "form"), TWO_SIDED)
+def test_no_hard_negatives_are_none(entry, form, shape):
+    made, (queries, documents, _) = build(entry, form), sides(9)
+    given = {"documents": documents, "document_labels": NAMES}
+    want = made(queries, LABELS, **given)
+    assert torch.equal(made(queries, LABELS, **given, negatives=torch.ones(shape, dtype=torch.float64)), want)
 
 
 @pytest.mark.parametrize("own_network", [False, True])
@@ -170,3 +196,22 @@ def test_a_memory_keeps_documents():
     joined = torch.cat([second[1], first[1].detach()])
     want = made(second[0], LABELS, documents=joined, document_labels=NAMES.repeat(2))
     assert_same(value, want, second[:2])
+
+
+def test_a_memory_refuses_what_its_loss_refuses():
+    remembering, x = CrossBatchMemory(similis.loss("info_nce"), size=4), torch.ones(4, 5)
+    for given, words in (
+        ({"labels": None, "documents": x}, "a memory needs labels"),
+        ({"labels": LABELS[:4], "negatives": x}, "negatives are given without documents"),
+    ):
+        with pytest.raises(UserError, match=words):
+            remembering(x, **given)
+    by_class = CrossBatchMemory(similis.loss("proxy_anchor", num_classes=4, dim=5), size=4)
+    with pytest.raises(UserError, match="takes no documents"):
+        by_class(x, LABELS[:4], documents=x)
+
+
+def test_a_gradient_cache_says_that_inputs_of_one_network_differ():
+    cache = GradientCache(torch.nn.Linear(5, 4), similis.loss("info_nce"), chunk=2)
+    with pytest.raises(UserError, match=r"shapes \(4, 5\) and \(4, 6\); pad them to one"):
+        cache(torch.ones(4, 5), documents=torch.ones(4, 6))

@@ -150,8 +150,9 @@ def test_the_sample_holds_what_the_queries_should_find():
 def test_the_lower_bound_holds_in_nineteen_of_twenty_fresh_draws():
     chance = torch.Generator().manual_seed(0)
     draw = lambda: (torch.rand(1000, 10, generator=chance) < 0.97).float().mean(1)  # noqa: E731
-    held = [float(draw().mean()) >= lower_bound(draw()) for _ in range(400)]
-    assert 0.925 < sum(held) / 400 < 0.975
+    fresh = torch.stack([draw().mean() for _ in range(400)])
+    shares = torch.stack([(fresh >= lower_bound(draw())).float().mean() for _ in range(400)])
+    assert 0.9 < float((shares >= 0.95).float().mean()) < 0.99  # unless the measured queries are luckier than that
 
 
 def test_without_a_kind_that_is_enough_the_nearest_is_named(vectors):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from similis.cli.json_output import Result
 from similis.cli.options import Device, KeepTrained, Loaders, Root
 from similis.cli.screen import print_lines
-from similis.values import UserError
+from similis.values import DataError, UserError
 
 
 def export(
@@ -20,7 +21,7 @@ def export(
     out: Annotated[Path | None, typer.Argument(help="Folder to write; a bundle that is there is replaced.")] = None,
     to: Annotated[str | None, typer.Option(help="Upload to the Hugging Face Hub: hf://owner/name.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Make a new repository public. [private]")] = False,
-    with_gallery: Annotated[bool, typer.Option("--with-gallery", help="Upload the gallery too.")] = False,
+    with_gallery: Annotated[bool, typer.Option("--with-gallery", help="Include the gallery in the upload.")] = False,
     gallery: Annotated[str | None, typer.Option(help="Data to search in. [the images of the run]")] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write the network as model.onnx too.")] = False,
     precision: Annotated[str | None, typer.Option(help="float32, float16 or int8, on disk. [the model's]")] = None,
@@ -30,23 +31,29 @@ def export(
     workers: Loaders = 0,
     device: Device = "auto",
 ) -> Result:
-    """Write a bundle: a folder that `similis.load` reads without the images, with thumbnails, card and checksums."""
+    """Write a bundle, which `similis.load` reads without the images: model, gallery, thumbnails, card and checksums."""
     from similis.model.export import export_bundle
-    from similis.model.hub import check_repository, push_bundle
+    from similis.model.hub import create_repository, push_bundle
     from similis.run.machine import Machine
 
+    if to is None and out is None:
+        raise UserError("neither OUT nor --to is given; give a folder to write, or --to hf://owner/name")
+    if to is None and (public or with_gallery):
+        raise UserError("--public and --with-gallery need --to hf://owner/name")
     if to is not None:
-        check_repository(to)  # before hours of work
-    elif out is None or public or with_gallery:
-        raise UserError("no OUT, --public or --with-gallery given without --to; add --to hf://owner/name, or a folder")
+        create_repository(to, private=not public, gallery=with_gallery)  # before hours of work
     machine, url = Machine(device=device, workers=workers, data_root=root), None
-    with TemporaryDirectory(prefix="similis-") as place:
-        made = export_bundle(
-            run, out or Path(place), machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence,
-            keep_trained=keep_trained,
-        )  # fmt: skip
-        if to is not None:
+    place = Path(mkdtemp(prefix="similis-")) if out is None else out
+    made = export_bundle(
+        run, place, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence, keep_trained=keep_trained
+    )
+    if to is not None:
+        try:
             url = push_bundle(made.bundle, to, private=not public, gallery=with_gallery)
+        except DataError as error:
+            raise DataError(f"{error}; the bundle is kept: similis export {place} --to {to}") from error
+    if out is None:
+        rmtree(place)
     lines = [f"bundle  {out or to}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
     if made.threshold is None:
         lines.append("note    no threshold: the gallery has too few classes that did not train the model")

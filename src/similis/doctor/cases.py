@@ -21,6 +21,7 @@ CPU = torch.device("cpu")
 CLASSES, DIM, ROWS = 9, 8, 36
 MANY, MANY_CLASSES = 184, 40  # rows and classes from which a dense comparison takes positives by list
 MINERS = {"pairs": "multi_similarity", "triplets": "semi_hard"}
+ONE_BATCH = ("lifted:song", "npair:one", "npair:pairs")  # forms that take no documents
 FLOOR = 1e-2  # a difference is relative to the wanted magnitude, or to this where nearly nothing is wanted
 GENERATED = ("cpu", "cuda", "mps", "xpu")  # devices that inductor generates kernels for
 
@@ -53,9 +54,11 @@ def list_cases(names: Sequence[str] = (), seed: int = 0) -> Iterator[Case]:
         traits = {
             "labels": True, "many": True, "relation": entry.relation != "none", "memory": entry.memory,
             "mined": entry.accepts, "weights": entry.class_sampling != "none", "sharded": is_by_class(entry.name),
+            "documents": entry.memory and entry.family in ("pair", "triplet"),
         }  # fmt: skip
         for form in entry.forms:
             left_out = [key.removesuffix(f":{form}") for key in entry.exempt]
+            left_out += ["documents"] if f"{entry.name}:{form}" in ONE_BATCH else []
             yield from (Case(entry.name, form, call, seed) for call in traits if traits[call] and call not in left_out)
 
 
@@ -71,9 +74,15 @@ def numbers(shape: Sequence[int], seed: int) -> Tensor:
 
 
 def make_batch(case: Case) -> tuple[Tensor, Tensor]:
-    """Embeddings in float64 and labels or a relation, on the host; the first two rows are alike."""
+    """Embeddings in float64 and labels or a relation, on the host; the first two rows are alike.
+
+    A row for ``documents`` holds a query, its document and two hard negatives of its own.
+    """
     count, classes = (MANY, MANY_CLASSES) if case.call == "many" else (ROWS, CLASSES)
-    x, labels = numbers((count, DIM), case.seed), (numbers((count,), case.seed + 1).abs() * classes).long()
+    x, labels = (
+        numbers((count, 4 * DIM if case.call == "documents" else DIM), case.seed),
+        (numbers((count,), case.seed + 1).abs() * classes).long(),
+    )
     x[1], labels[1] = x[0], labels[0]
     if case.call == "relation":
         grade = 0.2 + 0.4 * numbers((count,), case.seed + 2).abs()
@@ -112,8 +121,12 @@ def compute(case: Case, way: Way, device: torch.device = CPU, part: Partition | 
     weights = (1.0 + torch.arange(CLASSES) % 3).to(device) if case.call == "weights" else None
     half = torch.autocast(device.type, torch.bfloat16, enabled=way.dtype == torch.bfloat16)
     with use_context(Context(tiling=way.tiling, class_weights=weights)), made.join_ranks(), half:
-        more = {} if case.call != "memory" else {"references": batch_references(x, labels, remember(x, way, own.start))}
-        value = made(x, labels, **more)
+        more: dict[str, Any] = {}
+        if case.call == "memory":
+            more = {"references": batch_references(x, labels, remember(x, way, own.start))}
+        elif case.call == "documents":
+            more = {"documents": x[:, DIM : 2 * DIM], "negatives": x[:, 2 * DIM :].view(len(x), 2, DIM)}
+        value = made(x[:, :DIM], labels, **more)
     value.backward()
     found = [value, *(torch.zeros_like(p) if p.grad is None else p.grad for p in (x, *made.learned.values()))]
     if part is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +27,6 @@ LOSSES, NETWORKS, ROUNDS = ("supcon", "multi_similarity", "proxy_anchor"), ("sma
 ROWS, DIM, TILES = 2048, 64, Tiling(256, 256)
 VECTORS = 32  # of embeddings or proxies: both raw, on the sphere, in the order of labels, and their gradients
 SLACK = 2**25  # bytes of kernels that are loaded at their first use, and of pages that an allocator keeps
-STATUS = Path("/proc/self/status")  # a process inherits its parent's peak elsewhere
 
 
 def check_memory(device: torch.device, names: Sequence[str]) -> Iterator[Figure]:
@@ -50,9 +47,7 @@ def measure_peaks(communicator: Communicator, cases: Sequence[tuple[str, Tiling 
         step = loss_step(name, torch.randn(rows, DIM, device=communicator.device))
         with use_context(Context(tiling=tiling)):
             step()
-        on_host = communicator.device.type == "cpu" and STATUS.exists()
-        host = re.search(r"VmHWM:\s+(\d+)", STATUS.read_text()) if on_host else None
-        peaks.append(1024 * int(host[1]) if host else peak_memory(communicator.device) or 0)
+        peaks.append(peak_memory(communicator.device) or 0)
     return [peak - peaks[len(cases) - 1] for peak in peaks[len(cases) :]]
 
 

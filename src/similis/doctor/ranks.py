@@ -32,7 +32,8 @@ def compare_rows(communicator: Collectives, cases: Sequence[Case]) -> list[Figur
             part = Partition(communicator, split_rows(communicator.world, empty=tiling is None and number % 2 == 0))
             own = torch.split(whole[1], [*part.counts])[communicator.rank]
             got = compute(case, Way(tiling=tiling), communicator.device, part)
-            value, *gradients = map(difference, got, [whole[0], own, *whole[2:]])
+            pairs = zip(got, [whole[0], own, *whole[2:]], strict=True)
+            value, *gradients = (difference(*pair) for pair in pairs)
             figures.append(Figure(str(case), name, value, max(gradients), max(value, *gradients) <= 1e-9))
     return figures
 

@@ -14,6 +14,7 @@ from similis.doctor.costs import check_memory, check_speed
 from similis.doctor.losses import WAYS, Figure, check_losses
 from similis.doctor.ranks import check_ranks
 from similis.engine.device import choose_device, describe_device
+from similis.registry import losses
 
 GROUPS = ("losses", "compiled", "ranks", "memory", "speed")
 
@@ -39,6 +40,8 @@ def run_checks(device: str, ranks: int, names: Sequence[str], seed: int, groups:
         groups: names of the groups to run, of ``GROUPS``.
     """
     here = choose_device(device)
+    for name in names:
+        losses.get(name)  # raises for an unknown one, before anything runs
     checks: dict[str, Callable[[], Iterable[Figure]]] = {
         "losses": lambda: check_losses(here, names, seed),
         "compiled": lambda: check_losses(here, names, seed, compiled=True),
@@ -63,7 +66,7 @@ def describe(name: str, figures: Sequence[Figure], wrong: Sequence[Figure]) -> s
     if wrong:
         first = wrong[0]
         why = " ".join(first.error.split()[:40]) or f"value off by {first.value:.1e}, gradient by {first.gradient:.1e}"
-        return f"{len(wrong)} of {len(figures)} wrong, first {first.case}, {first.way}: {why}"
+        return f"{len(wrong)} of {len(figures)} failed, first {first.case}, {first.way}: {why}"
     if name == "speed":
         return "; ".join(each.error or f"{each.case} {each.value:.1f} ({each.way})" for each in figures)
     if not right:
@@ -71,7 +74,7 @@ def describe(name: str, figures: Sequence[Figure], wrong: Sequence[Figure]) -> s
     if name == "memory":
         return f"at most {max(each.value for each in right):.0%} of the plan in {len(right)} steps"
     worst = max(right, key=lambda each: each.gradient)
-    return f"{len(right)} comparisons right; largest difference {worst.gradient:.0e} ({worst.case}, {worst.way})"
+    return f"{len(right)} comparisons agree; largest difference {worst.gradient:.0e} ({worst.case}, {worst.way})"
 
 
 def write_report(device: str, groups: Sequence[Group]) -> dict[str, Any]:
@@ -81,7 +84,8 @@ def write_report(device: str, groups: Sequence[Group]) -> dict[str, Any]:
     system = f"{platform.system()} {platform.machine()}"
     words = ", ".join(f"{name} {which}" for name, which in (versions | {"on": system}).items())
     counts = ", ".join(f"{g.name} {sum(f.right is True for f in g.figures)} of {len(g.figures)}" for g in groups)
-    verdict = f"WRONG: {', '.join(wrong)}" if wrong else "all right"
+    checked = any(group.right for group in groups)
+    verdict = f"FAILED: {', '.join(wrong)}" if wrong else "all checks passed" if checked else "nothing was checked"
     return {
         "sentence": f"similis doctor, {here}: {verdict} ({counts}; {words}).",
         "right": not wrong, "device": here, "platform": system, "versions": versions,

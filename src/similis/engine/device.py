@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CPU = "cpu"
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+STATUS = Path("/proc/self/status")
 GIB = 2**30
 
 
@@ -84,6 +85,8 @@ def peak_memory(device: torch.device) -> int | None:
     if device.type != CPU:
         module = torch.get_device_module(device.type)
         return int(module.max_memory_allocated(device)) if hasattr(module, "max_memory_allocated") else None
+    with suppress(OSError, IndexError):  # getrusage counts the peak of the parent too
+        return 1024 * int(STATUS.read_text().partition("VmHWM:")[2].split()[0])
     try:
         import resource
     except ImportError:  # Windows

@@ -28,7 +28,8 @@ from similis.values import DataError, SimilisError, UserError, import_extra
 
 SCHEME = "hf://"
 ADDRESS = re.compile(rf"{SCHEME}([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
-MOST_BYTES = 5 * 10**9  # that a repository may list in the files of a model
+MOST_BYTES = 5 * 10**9  # of the files of a model
+REMEDY = "log in with `hf auth login` and check the name"
 LICENCES = ("apache-2.0", "mit", "bsd-3-clause", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0")  # by the Hub
 RESULTS = re.compile(r"^\| this model \| ([\d.]+) \| (?:([\d.]+) to ([\d.]+))? ?\| ([\d.]+) \|$", re.MULTILINE)
 METRICS = {  # the cells of that row
@@ -62,12 +63,19 @@ def download_files(address: str) -> Path:
     repository, revision = parse_address(address)
     hub, offline = import_extra("huggingface_hub"), import_extra("huggingface_hub.constants").HF_HUB_OFFLINE
     remedy = "check the name, log in with `hf auth login` if it is private, or set HF_HUB_OFFLINE=1 to use the cache"
+    remedy = "it is not in the cache; unset HF_HUB_OFFLINE to download it" if offline else remedy
+    commit = None
     with explain_hub_errors(f"cannot download {address}", remedy):
         if not offline:
             info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
-            check_listing(address, info.sha, {file.rfilename: file.size for file in info.siblings or ()})
+            commit = info.sha
+            check_listing(address, commit, {file.rfilename: file.size for file in info.siblings or ()})
         cached = Path(hub.snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
-    check_complete(address, [file.name for file in cached.iterdir()])
+    if commit not in (None, cached.name):  # the client falls back to an older copy in silence
+        raise DataError(f"{address} changed from {commit} to {cached.name} while it was downloaded; try again")
+    sizes = {file.name: file.stat().st_size for file in cached.iterdir()}
+    check_complete(address, sizes)
+    check_total(address, sizes)
     return cached
 
 
@@ -81,9 +89,14 @@ def check_listing(address: str, commit: object, sizes: Mapping[str, int | None])
             allowed = "only relative names without '..', drives and backslashes are allowed; use another repository"
             raise DataError(f"{address} lists the file {name!r}, which may lead out of its folder; {allowed}")
     check_complete(address, sizes)
+    check_total(address, sizes)
+
+
+def check_total(address: str, sizes: Mapping[str, int | None]) -> None:
+    """Raise if the files of a model are larger than any should be."""
     if (total := sum(max(size or 0, 0) for name, size in sizes.items() if name in FILES)) > MOST_BYTES:
-        allowed = f"at most {MOST_BYTES:,} are allowed; set similis.model.hub.MOST_BYTES higher if you trust it"
-        raise DataError(f"{address} lists {total:,} bytes; {allowed}")
+        allowed = f"at most {MOST_BYTES:,} are allowed; download it with huggingface_hub yourself if you trust it"
+        raise DataError(f"{address} has {total:,} bytes; {allowed}")
 
 
 def check_complete(address: str, names: Collection[str]) -> None:
@@ -123,14 +136,24 @@ def push_model(
 
 def push_bundle(folder: Path, repository: str, *, private: bool = True, gallery: bool = False) -> str:
     """Upload the bundle in a folder, which stays as it is; see :func:`push_model`."""
-    name = check_repository(repository)
+    name = create_repository(repository, private=private, gallery=gallery)
     with TemporaryDirectory(prefix="similis-") as place:
         stage_upload(folder, Path(place), gallery)
-        with explain_hub_errors(f"cannot upload to {SCHEME}{name}", "log in with `hf auth login` and check the name"):
+        with explain_hub_errors(f"cannot upload to {SCHEME}{name}", REMEDY):
             api = import_extra("huggingface_hub").HfApi()
-            api.create_repo(name, private=private, exist_ok=True)
             done = api.upload_folder(repo_id=name, folder_path=place, delete_patterns=list(FILES))  # of an older model
     return str(done.commit_url)
+
+
+def create_repository(repository: str, *, private: bool, gallery: bool) -> str:
+    """Make a repository unless it is there; its name. Raises where a gallery would become public unasked."""
+    name = check_repository(repository)
+    with explain_hub_errors(f"cannot upload to {SCHEME}{name}", REMEDY):
+        api = import_extra("huggingface_hub").HfApi()
+        api.create_repo(name, private=private, exist_ok=True)
+        if gallery and private and not api.model_info(name).private:
+            raise UserError(f"{SCHEME}{name} is public and the gallery was to be private; leave it out, or say public")
+    return name
 
 
 def check_repository(repository: str) -> str:

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from similis.labels import list_labels
-from similis.objective.batch import check_labels
+from similis.labels import encode_labels, is_integers, list_labels
+from similis.objective.batch import check_embeddings, check_labels
 from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import gather_integers, move_integers
 from similis.objective.references import Block, Documents, References
 from similis.registry import LossEntry, losses
+from similis.sphere import widen
 from similis.values import UserError
 
-NOBODY = torch.iinfo(torch.int64).min  # label of a hard negative: that of no query
+NO_LABEL = torch.iinfo(torch.int64).min  # of a hard negative: that of no query
 
 Compared = tuple[Tensor, Tensor, References]  # rows, their labels, what they are compared with
 
@@ -35,6 +36,15 @@ class Side(NamedTuple):
     negatives: Tensor | None = None
 
 
+def make_side(documents: Tensor | None, labels: Any, negatives: Tensor | None) -> Side | None:
+    """What queries are compared with, as a loss is given it; None for the batch itself."""
+    if documents is not None:
+        return Side(documents, labels, negatives)
+    if labels is not None or negatives is not None:
+        raise UserError("document_labels or negatives are given without documents; pass documents= too")
+    return None
+
+
 def encode_sides(
     entry: LossEntry, encode: Callable[[Any], Tensor], labels: Any, side: Side
 ) -> tuple[Tensor | None, Side]:
@@ -42,11 +52,23 @@ def encode_sides(
     if not entry.memory or entry.family not in ("pair", "triplet"):
         fitting = ", ".join(e.name for e in losses if e.memory and e.family in ("pair", "triplet"))
         raise UserError(f"{entry.name} compares samples with classes and takes no documents=; these do: {fitting}")
-    if labels is None or isinstance(labels, Tensor):
-        return labels, side if side.labels is not None else side._replace(labels=labels)
+    if side.labels is None and (labels is None or isinstance(labels, Tensor)):
+        return labels, side._replace(labels=labels)
+    if labels is None or isinstance(labels, Tensor) or isinstance(side.labels, Tensor):
+        named = labels if side.labels is None else side.labels
+        return number_labels(labels, "labels"), side._replace(labels=number_labels(named, "document_labels"))
     own = list_labels(labels)
     both = encode([*own, *list_labels(own if side.labels is None else side.labels)])
     return both[: len(own)], side._replace(labels=both[len(own) :])
+
+
+def number_labels(labels: Any, name: str) -> Tensor | None:
+    """Labels beside a tensor of labels: a tensor too, or a list of integers."""
+    if labels is None or isinstance(labels, Tensor):
+        return labels
+    if not is_integers(values := list_labels(labels)):
+        raise UserError(f"{name} are {type(values[0]).__name__} and the others a tensor; pass both as lists")
+    return encode_labels(values)
 
 
 def document_references(
@@ -70,9 +92,11 @@ def document_references(
     if side.labels is not None and side.labels is not given:
         named = move_integers(check_labels(side.labels, len(documents), "documents"), documents)
     vectors, names = (documents, named) if columns is None else gather_labelled(documents, named, columns)
+    if not len(vectors):
+        raise UserError("there are no documents; pass at least one")
     blocks = [Block(vectors, names)]
-    if side.negatives is not None:
-        blocks.append(negative_block(queries, side.negatives))
+    if side.negatives is not None and len(block := negative_block(queries, side.negatives)):
+        blocks.append(block)
     if memory is not None:
         blocks.append(memory)
     return labels, References(tuple(blocks), rows, Documents(documents, named))
@@ -80,10 +104,17 @@ def document_references(
 
 def check_sides(queries: Tensor, labels: Tensor | None, side: Side) -> None:
     """Raise unless both sides have vectors of one size, and a label for each row where the numbers differ."""
-    documents = side.documents
-    if not isinstance(documents, Tensor) or documents.ndim != 2 or documents.shape[1] != queries.shape[1]:
-        given = tuple(documents.shape) if isinstance(documents, Tensor) else type(documents).__name__
-        raise UserError(f"documents are {given}; pass vectors (M, {queries.shape[1]}), as long as the queries")
+    check_embeddings(queries, {})
+    documents, dim = side.documents, queries.shape[1]
+    for name, given in (
+        ("documents", documents),
+        ("negatives", documents if side.negatives is None else side.negatives),
+    ):
+        if not isinstance(given, Tensor) or widen(given[:0]).dtype != widen(queries[:0]).dtype:
+            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+            raise UserError(f"{name} are {kind} and the queries {queries.dtype}; pass tensors of one type")
+    if documents.ndim != 2 or documents.shape[1] != dim:
+        raise UserError(f"documents have shape {tuple(documents.shape)}; pass (M, {dim}), the dimension of the queries")
     if labels is None and side.labels is not None:
         raise UserError("document_labels are given without labels; pass labels= of the queries too")
     if labels is not None and labels.ndim == 2:
@@ -99,24 +130,26 @@ def negative_block(queries: Tensor, negatives: Tensor) -> Block:
     """Hard negatives as columns: (N, D) of all ranks for every query, (B, K, D) of this rank for its own row."""
     if negatives.ndim not in (2, 3) or negatives.shape[-1] != queries.shape[1]:
         raise UserError(
-            f"negatives have shape {tuple(negatives.shape)}; pass (N, {queries.shape[1]}) for all queries or "
-            f"({len(queries)}, K, {queries.shape[1]}) for each query its own"
+            f"negatives have shape {tuple(negatives.shape)}; pass (N, {queries.shape[1]}), shared by all queries, or "
+            f"({len(queries)}, K, {queries.shape[1]}), K for each query"
         )
     if negatives.ndim == 2:
         joint = share_rows(negatives, "negatives")
         vectors = negatives if joint is None else joint.gather(negatives)
-        return Block(vectors, name_nobody(vectors))
+        return Block(vectors, leave_unlabelled(vectors))
     if len(negatives) != len(queries):
-        raise UserError(f"there are negatives of {len(negatives)} queries and {len(queries)} queries; pass K for each")
+        raise UserError(
+            f"negatives have {len(negatives)} rows for {len(queries)} queries; pass shape ({len(queries)}, K, D)"
+        )
     vectors, places = negatives.flatten(0, 1), torch.arange(len(queries), device="cpu")
     own = places.repeat_interleave(negatives.shape[1])
     places, own = move_integers(places, queries), move_integers(own, queries)
-    return Block(vectors, name_nobody(vectors), places, own, private=True)
+    return Block(vectors, leave_unlabelled(vectors), places, own, private=True)
 
 
-def name_nobody(vectors: Tensor) -> Tensor:
-    """The label of no query, for each vector."""
-    return move_integers(torch.full((len(vectors),), NOBODY, device="cpu"), vectors)
+def leave_unlabelled(vectors: Tensor) -> Tensor:
+    """Labels that no query has."""
+    return move_integers(torch.full((len(vectors),), NO_LABEL, device="cpu"), vectors)
 
 
 def share_rows(rows: Tensor, what: str) -> Partition | None:

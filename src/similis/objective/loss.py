@@ -24,7 +24,7 @@ from similis.objective.batch import (
 from similis.objective.class_shards import value_of_shards
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, draw_number
-from similis.objective.documents import Side, document_references, encode_sides
+from similis.objective.documents import Side, document_references, encode_sides, make_side
 from similis.objective.host_copies import plan_on_host, share_host_copies
 from similis.objective.loss_options import check_options, get_preset, keyword_options
 from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
@@ -100,15 +100,15 @@ class Loss(nn.Module):
                 hashable values, such as strings. A loss that learns proxies wants those named in ``class_ids``.
             documents: (M, D) that the embeddings are compared with: row i belongs to row i, or equal labels together.
             document_labels: (M,) as ``labels``; None for those of the embeddings.
-            negatives: hard negatives beside the documents, (N, D) for all rows or (B, K, D) for each row its own.
+            negatives: hard negatives beside the documents, (N, D) shared by all rows, or (B, K, D), K for each row.
             image_ids: (B,) of the images; every objective takes them, a memory needs them.
             references: what the anchors are compared with; None for the batch itself.
             tuples: pairs or triplets to restrict the loss to, instead of the miner's.
         """
-        if documents is not None:
-            return self._of_sides(embeddings, labels, Side(documents, document_labels, negatives))
-        if document_labels is not None or negatives is not None:
-            raise UserError("document_labels or negatives are given without documents; pass documents= too")
+        if (side := make_side(documents, document_labels, negatives)) is not None:
+            if references is not None or tuples is not None:
+                raise UserError("documents= cannot be combined with references= or tuples=; drop one of them")
+            return self._of_sides(embeddings, labels, side)
         if labels is None:
             raise UserError("labels are None; give one for each row, any hashable values, or pass documents=")
         return self.of(embeddings, labels, dict(self.learned.items()), references=references, tuples=tuples)
@@ -144,6 +144,8 @@ class Loss(nn.Module):
     def _of_sides(self, queries: Tensor, labels: Any, side: Side) -> Tensor:
         """The loss of queries whose columns are documents."""
         labels, side = encode_sides(self.entry, self.encode, labels, side)
+        if labels is None and any(value.ndim for value in self.learned.values()):
+            raise UserError(f"{self.entry.name} learns a value for each class; pass labels= with documents=")
         if self.learned and side.labels is not None:
             side = side._replace(labels=self.class_rows(side.labels))
         with self.join_ranks(), share_host_copies():

@@ -47,8 +47,15 @@ def mine_tuples(
         similarity, positive, negative = (torch.cat([part[i] for part in parts], 1) for i in range(3))  # type: ignore[misc]
         given = {"generator": make_generator(*draw), "dim": embeddings.shape[1]}
         mine = partial(miner, **{key: given[key] for key in requested_arguments(miner)})
-        way = mine_rows if mines_single_rows(miner) else mine_jointly
-        return way(mine, similarity, positive, negative, p.references.joint)
+        joint = p.references.joint
+        if mines_single_rows(miner):
+            return mine_rows(mine, similarity, positive, negative, joint)
+        if joint is not None and any(block.private for block in p.references):
+            raise UserError(
+                "this miner compares the rows of all ranks, and ranks differ in columns if each query has negatives of "
+                "its own; pass negatives of shape (N, D), or use another miner"
+            )
+        return mine_jointly(mine, similarity, positive, negative, joint)
 
 
 def mines_single_rows(miner: Callable[..., Found]) -> bool:

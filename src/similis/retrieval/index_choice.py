@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class Measured(NamedTuple):
     """A kind on these vectors, at the least effort that meets the recall or else at the highest.
 
-    ``lower`` is the recall that 19 of 20 fresh draws of as many queries reach.
+    ``lower`` is the recall that 19 of 20 fresh draws of as many queries reach, see :func:`lower_bound`.
     """
 
     kind: str
@@ -185,13 +185,13 @@ def without_own(found: Tensor, own: Tensor) -> Tensor:
 def lower_bound(recalls: Tensor) -> float:
     """The mean that 19 of 20 fresh draws of as many queries reach, by the spread of these (Q,).
 
-    Both means vary, so the standard error counts twice.
+    Both draws vary: 1.645 standard errors for these queries, which may be lucky, and as many for the fresh ones.
 
     Example:
         >>> round(lower_bound(torch.tensor([1.0, 1.0, 1.0, 0.8])), 3)
-        0.834
+        0.786
     """
-    spread = float(recalls.std()) * math.sqrt(2 / len(recalls)) if len(recalls) > 1 else 0.0
+    spread = float(recalls.std()) * 2 / math.sqrt(len(recalls)) if len(recalls) > 1 else 0.0
     return float(recalls.mean()) - ONE_SIDED * spread
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.engine.collectives import keep_gradients_apart
+from similis.objective.documents import make_side
 from similis.training.randomness import use_seed
 from similis.values import UserError
 
@@ -71,10 +72,10 @@ class GradientCache(nn.Module):
             labels: (B,) as the loss takes them.
             documents: (M, ...) inputs of the documents, for a loss with two sides.
             document_labels: (M,); None for ``labels``.
-            negatives: inputs of hard negatives, (N, ...) for all rows, or (B, K, ...) with one axis more for each row.
+            negatives: inputs of hard negatives, (N, ...) shared by all rows, or (B, K, ...), K for each row.
             image_ids: (B,) of the images; a memory needs them.
         """
-        if documents is None:
+        if make_side(documents, document_labels, negatives) is None or documents is None:
             (embeddings,) = self._embed(self.network, [inputs])
             value: Tensor = self.loss(embeddings, labels, **({} if image_ids is None else {"image_ids": image_ids}))
             return value
@@ -86,13 +87,16 @@ class GradientCache(nn.Module):
             found = self._embed(self.network, [inputs]) + self._embed(self.document_network, sides)
         given: dict[str, Any] = {"documents": found[1], "document_labels": document_labels}
         if negatives is not None:
-            given["negatives"] = found[2].view(*negatives.shape[:2], -1) if own else found[2]
+            given["negatives"] = found[2].view(*negatives.shape[:2], found[2].shape[1]) if own else found[2]
         return self.loss(found[0], labels, **given)  # type: ignore[no-any-return]
 
     def _embed(self, network: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
         """Embeddings of several inputs of one network."""
         check_batch_norm(network, chunk=self.chunk)
         seed = int(torch.randint(2**62, (), device="cpu"))  # of both passes, from the generator that dropout draws from
+        if len({each.shape[1:] for each in inputs}) > 1:
+            shapes = " and ".join(str(tuple(each.shape)) for each in inputs)
+            raise UserError(f"inputs of one network have shapes {shapes}; pad them to one, or pass document_network=")
         joined = inputs[0] if len(inputs) == 1 else torch.cat(inputs)
         embeddings = cached_embeddings(network, joined, chunk=self.chunk, seeds=(seed,), network=network)
         return list(torch.split(embeddings, [len(each) for each in inputs]))

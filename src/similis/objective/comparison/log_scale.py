@@ -27,12 +27,13 @@ def initial_log_scale(size: Size, *, temperature: float = 0.05, learnable: bool 
     return torch.tensor(start) if learnable else start
 
 
-def bound_scale(log_scale: Tensor | float, most: float, like: Tensor) -> Tensor | float:
-    """The scale exp(log_scale), at most ``most``; as a tensor it has the type and device of ``like``.
+def bound_scale(log_scale: Tensor | float, most: float | None, like: Tensor) -> Tensor | float:
+    """The scale exp(log_scale), at most ``most`` unless it is None; as a tensor it has the type and device of ``like``.
 
     Above the bound the gradient that would raise it further is 0 and the one that lowers it passes, as if the
     parameter had been clamped after each step.
     """
+    most = math.inf if most is None else most
     if not isinstance(log_scale, Tensor):
         return min(math.exp(log_scale), most)
     bounded: Tensor = _BoundedAbove.apply(log_scale.to(like), math.log(most))  # type: ignore[no-untyped-call]

@@ -47,7 +47,7 @@ def info_nce(
     same_side: bool = False,
     max_scale: float = 100.0,
 ) -> Tensor:
-    r"""A query's document should win a softmax over all documents, and a document's query over all queries.
+    r"""Softmax cross-entropy of each query over all documents, and of each document over all queries.
 
     .. math::
         L_{q \to d} = \operatorname{mean}_i \Big( \log \sum_k e^{\tau S_{ik}}
@@ -83,8 +83,10 @@ def info_nce(
     if direction not in get_args(Direction):
         raise UserError(unknown("direction", direction, get_args(Direction)))
     temperature = 1 / bound_scale(log_scale, max_scale, widen(embeddings[:0]))
-    queries, documents = (embeddings, labels, references), swap_sides(embeddings, labels, references)
-    if references is None or documents is None:  # the batch itself: there is one side
+    queries = embeddings, labels, references
+    one_way = direction == "to_documents" and not same_side
+    documents = None if one_way else swap_sides(*queries)  # gathers the queries of all ranks
+    if references is None or documents is None:  # the batch itself has one side
         p = compare(*queries, sphere=True)
         return p.mean(*positive_softmax(p, temperature))
     value = []

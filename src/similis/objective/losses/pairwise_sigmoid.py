@@ -44,9 +44,9 @@ def pairwise_sigmoid(
     bias: Tensor | float = -10.0,
     *,
     references: References | None = None,
-    max_scale: float = 100.0,
+    max_scale: float | None = None,
 ) -> Tensor:
-    r"""Every pair is a question of its own: does this document belong to this query?
+    r"""Binary cross-entropy of every pair: does this document belong to this query?
 
     .. math::
         L = \frac{1}{B} \sum_i \Big( \sum_{j \in P_i} \log(1 + e^{-(\tau S_{ij} + b)})
@@ -60,7 +60,7 @@ def pairwise_sigmoid(
         log_scale: log of the scale, a number or a learned ().
         bias: b, a number or a learned ().
         references: documents and hard negatives; None for the batch. The module builds them of ``documents=``.
-        max_scale: bound of the scale.
+        max_scale: bound of the scale; None for none, as in SigLIP, whose published scales pass 100.
 
     Shapes: embeddings (B, D), labels (B,) -> ().
 

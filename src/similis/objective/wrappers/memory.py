@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
-from similis.objective.documents import Side, document_references
+from similis.objective.documents import Side, document_references, encode_sides, make_side
 from similis.objective.host_copies import fetch_to_host, gather_integers, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.references import Block, References, batch_references
@@ -91,11 +91,14 @@ class CrossBatchMemory(nn.Module):
         Labels have to mean the same in every batch, so documents need them too.
         """
         with self.join_ranks():
-            labels = self.encode(labels)
-            side = None
-            if documents is not None:
-                named = labels if document_labels is None else self.encode(document_labels)
-                side = Side(documents, named, negatives)
+            side = make_side(documents, document_labels, negatives)
+            if labels is None:
+                raise UserError("labels are None; a memory needs labels that mean the same in every batch")
+            if side is None:
+                labels = self.encode(labels)
+            else:
+                inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
+                labels, side = encode_sides(inner.entry, self.encode, labels, side)
             if embeddings.is_cpu:
                 return self._with_rows(embeddings, labels, image_ids, side)
             with plan_on_host(embeddings, labels) as here:
