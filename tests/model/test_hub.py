@@ -151,7 +151,7 @@ def test_offline_the_cache_is_used(server, online, cache, bundle):
     with client(stopped.address, cache, HF_HUB_OFFLINE="1") as offline:
         for address in ("hf://me/kept", f"hf://me/kept@{list(own.commits)[-1]}"):
             assert torch.equal(offline(embed, address)[0], expected)
-        with pytest.raises(DataError, match="cannot download hf://me/never.*unset HF_HUB_OFFLINE"):
+        with pytest.raises(DataError, match=r"cannot download hf://me/never.*unset HF_HUB_OFFLINE"):
             offline(embed, "hf://me/never")
     assert len(server.asked) == asked
 
@@ -212,7 +212,7 @@ class Moving(Repository):
 def test_what_is_downloaded_is_what_was_listed(server, online, bundle):
     own = server.repositories["bad/moving"] = Moving(bundle)
     own.add({**bundle, CARD: b"another"})
-    with pytest.raises(DataError, match="hf://bad/moving changed from .* while it was downloaded; try again"):
+    with pytest.raises(DataError, match=r"hf://bad/moving changed from .* while it was downloaded; try again"):
         online(embed, "hf://bad/moving")
 
 

@@ -37,7 +37,8 @@ def choose_device(name: str = "auto", rank: int = 0) -> torch.device:
     """
     import torch
 
-    found = torch.accelerator.current_accelerator()
+    # A build for CUDA on a machine without a card: one release raises here, another names the card that is not there.
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if name == "auto":
         device = torch.device(CPU) if found is None else torch.device(found.type)
     else:
