@@ -117,7 +117,7 @@ def test_a_pushed_model_comes_back_bit_for_bit_without_its_gallery(server, onlin
 
 
 def test_gallery_and_visibility_are_asked_for_and_files_of_an_older_model_leave(server, online):
-    server.repositories["me/old"] = Repository({ONNX: b"old", THUMBNAILS: b"old", "notes.md": b"mine"})
+    server.repositories["me/old"] = Repository({ONNX: b"old", THUMBNAILS: b"old", "notes.md": b"mine"}, private=True)
     online(push, "me/old", gallery=True)
     assert not {ONNX, THUMBNAILS} & set(last(server, "me/old"))
     assert last(server, "me/old")["notes.md"] == b"mine"

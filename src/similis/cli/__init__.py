@@ -82,7 +82,8 @@ TRAIN_HELP = {  # groups of `similis train --help`; the other options come last
 
 EXIT_CODES = {
     0: "done",
-    1: "data, files or an extra are missing or damaged; `similis data check` found errors, `similis index` no index",
+    1: "data, files or an extra are missing or damaged; `similis data check` found errors, `similis index` no index, "
+    "`similis doctor` a failed check",
     2: "an argument, an option or a setting is wrong",
     130: "stopped by Ctrl-C",
 }
