@@ -133,7 +133,6 @@ class Context:
         communicator: the ranks that share the batch; None for this process alone.
         shards: how the proxies are spread over ranks; None where every rank has all of them.
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
-        backend: name of the back-end of every comparison; None for a choice by ``tiling``.
         class_weights: (C,) how many classes each proxy stands for; None for one each.
         draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
         hosts: labels and ids of a device that this call knows on the host; None on the host itself.
@@ -143,7 +142,6 @@ class Context:
     communicator: Communicator | None = None
     shards: Partition | None = None
     tiling: Tiling | Literal["auto"] | None = "auto"
-    backend: str | None = None
     class_weights: Tensor | None = None
     draws: DrawNumbers | None = None
     hosts: HostCopies | None = None
@@ -214,17 +212,6 @@ def tiles(rows: int, columns: int) -> AbstractContextManager[None]:
 def dense() -> AbstractContextManager[None]:
     """Compute every loss inside as one dense matrix, which second derivatives and ``torch.func`` need."""
     return use_context(replace(_current.get(), tiling=None))
-
-
-def use_backend(name: str | None) -> AbstractContextManager[None]:
-    """Compute every loss inside by the back-end of that name (see ``register_backend``); None for a choice by size.
-
-    Example:
-        >>> with use_backend("dense"):
-        ...     current_context().backend
-        'dense'
-    """
-    return use_context(replace(_current.get(), backend=name))
 
 
 def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import fits_dense
+from similis.objective.backends.dense_or_tiled import Backend, Hinges, Operands, fits_dense
 from similis.objective.backends.listed_positives import list_columns, list_positives, reduce_listed
-from similis.objective.backends.registry import Backend, Hinges, Operands, register_backend
 from similis.objective.terms.distances import Geometry, products, squares
 from similis.objective.terms.gradients import with_signature
 from similis.objective.terms.reductions import DIRECT, Reduced, as_terms, evaluate
@@ -175,6 +174,3 @@ def make_dense(operands: Operands, in_tiles: Callable[[Operands], Backend] | Non
     for block in operands.references.blocks:
         blocks.append(rows if block.vectors is given else change(block.vectors))
     return Dense(operands, rows, blocks, in_tiles)
-
-
-register_backend("dense", make_dense)

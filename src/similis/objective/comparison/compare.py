@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.dense import make_dense
-from similis.objective.backends.dense_or_tiled import choose_tiling
-from similis.objective.backends.registry import Hinges, Operands, make_backend
+from similis.objective.backends.dense_or_tiled import Backend, Hinges, Operands, choose_tiling
 from similis.objective.backends.tiled.backend import make_tiled
 from similis.objective.batch import check_labels, check_rows
 from similis.objective.class_shards import class_shares, own_classes, reduce_across_ranks
@@ -224,10 +223,8 @@ def build_comparison(
     for block in references.blocks:
         size, depth = size + block.vectors.shape[0], max(depth, block.vectors.shape[1:-1].numel())
     automatic = context.tiling == "auto"
-    if context.backend is not None:
-        backend = make_backend(context.backend, operands)
-    elif automatic and vectors.is_cpu and len(vectors) * size * depth <= DIRECT:
-        backend = make_dense(operands, make_tiled)
+    if automatic and vectors.is_cpu and len(vectors) * size * depth <= DIRECT:
+        backend: Backend = make_dense(operands, make_tiled)
     else:
         tiling = choose_tiling(len(vectors), size, depth, vectors.device)
         in_tiles = tiling is not None and size and len(vectors)

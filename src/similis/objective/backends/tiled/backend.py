@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import DEVICE_TILE
+from similis.objective.backends.dense_or_tiled import DEVICE_TILE, Hinges, Operands
 from similis.objective.backends.listed_positives import list_positives, reduce_listed
-from similis.objective.backends.registry import Hinges, Operands, register_backend
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
 from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors
@@ -179,9 +178,6 @@ def make_tiled(operands: Operands, tiling: Tiling | None = None) -> Tiled:
 
     default = DEFAULT if vectors.is_cpu else DEVICE_TILE
     return Tiled(operands, row, tuple(side(block) for block in references), default if tiling is None else tiling)
-
-
-register_backend("tiled", make_tiled)
 
 
 def order_private(order: Tensor, each: int) -> Tensor:
