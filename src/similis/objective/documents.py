@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -46,12 +46,14 @@ def make_side(documents: Tensor | None, labels: Any, negatives: Tensor | None) -
 
 
 def encode_sides(
-    entry: LossEntry, encode: Callable[[Any], Tensor], labels: Any, side: Side
+    entry: LossEntry, learned: Iterable[Tensor], encode: Callable[[Any], Tensor], labels: Any, side: Side
 ) -> tuple[Tensor | None, Side]:
     """Labels of both sides as tensors in the same numbers; raises where a loss does not compare samples."""
     if not entry.memory or entry.family not in ("pair", "triplet"):
         fitting = ", ".join(e.name for e in losses if e.memory and e.family in ("pair", "triplet"))
         raise UserError(f"{entry.name} compares samples with classes and takes no documents=; these do: {fitting}")
+    if labels is None and any(value.ndim for value in learned):
+        raise UserError(f"{entry.name} learns a value for each class; pass labels= with documents=")
     if side.labels is None and (labels is None or isinstance(labels, Tensor)):
         return labels, side._replace(labels=labels)
     if labels is None or isinstance(labels, Tensor) or isinstance(side.labels, Tensor):

@@ -42,10 +42,9 @@ MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner 
 class Loss(nn.Module):
     """Call it with embeddings (B, D) and labels (B,); it returns a scalar.
 
-    Proxies and learned margins are its parameters: hand them to the optimiser, for example
-    by :meth:`parameter_groups`. ``mined`` tells what the miner found at the last call. An empty batch
-    (B = 0) has the loss 0, with gradients of 0 for embeddings and parameters; a rank without rows takes
-    part in the batch of all ranks.
+    Proxies and learned margins are its parameters: hand them to the optimiser, for example by :meth:`parameter_groups`.
+    ``mined`` tells what the miner found at the last call. An empty batch has the loss 0 and gradients of 0; a rank
+    without rows takes part in the batch of all ranks.
     """
 
     def __init__(
@@ -143,9 +142,7 @@ class Loss(nn.Module):
 
     def _of_sides(self, queries: Tensor, labels: Any, side: Side) -> Tensor:
         """The loss of queries whose columns are documents."""
-        labels, side = encode_sides(self.entry, self.encode, labels, side)
-        if labels is None and any(value.ndim for value in self.learned.values()):
-            raise UserError(f"{self.entry.name} learns a value for each class; pass labels= with documents=")
+        labels, side = encode_sides(self.entry, self.learned.values(), self.encode, labels, side)
         if self.learned and side.labels is not None:
             side = side._replace(labels=self.class_rows(side.labels))
         with self.join_ranks(), share_host_copies():
@@ -277,8 +274,7 @@ def loss(
     Example:
         >>> import torch
         >>> criterion = loss("proxy_anchor", num_classes=3, dim=8)
-        >>> value = criterion(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2]))
-        >>> value.ndim
+        >>> criterion(torch.randn(6, 8), torch.tensor([0, 0, 1, 1, 2, 2])).ndim
         0
     """
     entry = losses.get(name)

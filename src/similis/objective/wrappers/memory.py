@@ -98,7 +98,7 @@ class CrossBatchMemory(nn.Module):
                 labels = self.encode(labels)
             else:
                 inner = self.loss.loss if isinstance(self.loss, Nested) else self.loss
-                labels, side = encode_sides(inner.entry, self.encode, labels, side)
+                labels, side = encode_sides(inner.entry, inner.learned.values(), self.encode, labels, side)
             if embeddings.is_cpu:
                 return self._with_rows(embeddings, labels, image_ids, side)
             with plan_on_host(embeddings, labels) as here:

@@ -1,104 +1,19 @@
 """Models on the Hub: what is uploaded comes back, and a hostile repository is refused. With the real client."""
 
-import json
 import pickle
-import re
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from multiprocessing import get_context
 
 import pytest
 import torch
 import yaml
 
 import similis
-from similis.model import hub as on_the_hub
-from similis.model.bundle_files import ABOUT, CARD, CHECKSUMS, FILES, ONNX, THUMBNAILS, WEIGHTS, write_checksums
-from similis.model.load import ModelChoice
-from similis.retrieval.intervals import mean_interval
+from similis.model.bundle_files import ABOUT, CARD, CHECKSUMS, ONNX, THUMBNAILS, WEIGHTS
 from similis.values import DataError, MissingExtraError, UserError
-from tests.cli.test_main import ended
-from tests.data.pictures import picture, write
-from tests.model.hub_server import Hub, Repository
-from tests.run.small import ran
+from tests.model.hub.client import IMAGES, checked, client, embed, last, new_model, push
+from tests.model.hub.server import Hub, Repository
 
 pytest.importorskip("huggingface_hub")
-IMAGES = [picture(number) for number in range(3)]
-
-
-def new_model():
-    model = similis.pretrained("small_conv", weights=None, size=16, device="cpu")
-    model.add(IMAGES, labels=["a", "b", "c"], ids=["1", "2", "3"])
-    return model
-
-
-def push(repository, run=None, **options):
-    model = new_model() if run is None else similis.load(run, device="cpu")
-    return model.push(repository, **options)
-
-
-def embed(address, most=5 * 10**9):
-    """Embeddings of a model on the Hub, and the number of images in its gallery."""
-    on_the_hub.MOST_BYTES = most
-    model = ModelChoice(address, device="cpu").open()
-    return model.encode(IMAGES), len(model.gallery)
-
-
-@contextmanager
-def client(address, cache, **variables):
-    """Calls functions in a process of its own, because the client reads its environment when it is imported."""
-    own = {"HF_ENDPOINT": address, "HF_HOME": str(cache), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"NO_PROXY": "127.0.0.1", "HF_HUB_OFFLINE": "0"} | variables).items():
-            patch.setenv(name, value)
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            yield lambda function, *given, **options: pool.submit(partial(function, *given, **options)).result()
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("hub")
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Hub() as hub:
-        yield hub
-        hub.shutdown()
-
-
-@pytest.fixture(scope="module")
-def online(server, cache):
-    with client(server.address, cache) as call:
-        yield call
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    folder = new_model().save(tmp_path_factory.mktemp("bundle") / "b")
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    root = tmp_path_factory.mktemp("run")
-    write(root / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(14) for n in range(6)})
-    return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
-
-
-def last(server, name):
-    """The files of the last commit."""
-    return list(server.repositories[name].commits.values())[-1]
-
-
-def checked(files, place):
-    """The files with checksums that fit them."""
-    for name, data in files.items():
-        (place / name).write_bytes(data)
-    write_checksums(place)
-    return {**files, CHECKSUMS: (place / CHECKSUMS).read_bytes()}
 
 
 def test_a_pushed_model_comes_back_bit_for_bit_without_its_gallery(server, online):
@@ -222,17 +137,6 @@ def test_a_private_gallery_does_not_go_into_a_public_repository(server, online):
         online(push, "me/public", gallery=True)
 
 
-def test_a_bundle_whose_upload_fails_is_kept(run, monkeypatch, capsys):
-    def fail(*_, **options):
-        raise DataError("cannot upload to hf://me/x (no network)")
-
-    monkeypatch.setattr(on_the_hub, "create_repository", lambda *_, **options: "me/x")
-    monkeypatch.setattr(on_the_hub, "push_bundle", fail)
-    assert ended(["export", str(run.folder), "--to", "hf://me/x"]) != 0
-    place = re.search(r"the bundle is kept: similis export (\S+) --to hf://me/x", capsys.readouterr().err)[1]
-    assert similis.load(place, device="cpu").dim == similis.load(run.folder, device="cpu").dim
-
-
 class Bomb:
     """Writes a file when it is unpickled."""
 
@@ -285,55 +189,3 @@ def test_without_the_client_the_extra_is_named(monkeypatch):
 def test_an_upload_goes_to_a_repository_and_no_revision():
     with pytest.raises(UserError, match="uploads go to the main branch: write hf://me/name"):
         new_model().push("me/name@branch")
-
-
-@pytest.fixture(scope="module")
-def exported(server, online, run):
-    words = ["export", str(run.folder), "--to", "hf://me/run", "--licence", "My own: v2", "--json"]
-    assert online(ended, words) == 0
-    return last(server, "me/run")
-
-
-def test_a_run_is_exported_to_the_hub_with_its_results(online, run, exported):
-    assert not {THUMBNAILS, "collection.sqlite"} & set(exported)
-    assert {"threshold.json", "rates.json", WEIGHTS} <= set(exported) - {".gitattributes"} <= set(FILES)
-    assert json.loads(exported["gallery.json"]) == {"entries": []}
-    header = yaml.safe_load(exported[CARD].decode().split("---\n")[1])
-    assert (header["license"], header["license_name"]) == ("other", "my-own-v2")
-    from huggingface_hub import repocard_data
-
-    name, results = repocard_data.model_index_to_eval_results(header["model-index"])
-    assert name == run.folder.name
-    scores, test = run.scores(), json.loads((run.folder / "result.json").read_text())["test"]
-    span = mean_interval(scores["recall@1"], scores["labels"])
-    expected = [round(100 * value, 2) for value in (test["recall@1"], span.low, span.high, test["map@r"])]
-    assert [each.metric_value for each in results] == expected
-    assert [each.metric_type for each in results][:2] == ["recall_at_1", "recall_at_1_low"]
-    assert {each.dataset_name for each in results} == {"photos"}
-    vectors, images = online(embed, "hf://me/run")
-    assert images == 0
-    assert torch.equal(vectors, similis.load(run.folder, device="cpu").encode(IMAGES))
-
-
-def test_export_keeps_the_folder_and_uploads_the_gallery_if_asked(server, online, run, tmp_path):
-    out = str(tmp_path / "b")
-    assert online(ended, ["export", str(run.folder), out, "--to", "hf://me/whole", "--with-gallery", "--public"]) == 0
-    assert {file.name for file in (tmp_path / "b").iterdir()} == set(last(server, "me/whole")) - {".gitattributes"}
-    assert not (tmp_path / "b" / CARD).read_text().startswith("---")
-    assert online(embed, "hf://me/whole")[1] == 84
-    assert not server.repositories["me/whole"].private
-
-
-def test_a_pushed_run_has_the_same_results_on_its_card(server, online, run, exported):
-    online(push, "me/direct", run.folder)
-    headers = [files[CARD].decode().split("---\n")[1] for files in (exported, last(server, "me/direct"))]
-    pushed, written = (yaml.safe_load(header)["model-index"][0]["results"] for header in headers)
-    assert pushed == written
-
-
-@pytest.mark.parametrize("words", [[], ["b", "--public"], ["b", "--with-gallery"], ["--to", "somewhere"]])
-def test_export_says_which_options_go_together(run, tmp_path, monkeypatch, words, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert ended(["export", str(run.folder), *words]) == 2
-    assert "hf://owner/name" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
