@@ -195,12 +195,8 @@ def main() -> None:
                 "heads": learned.means[metric], "heads interval": learned.interval(metric)[-2:],
                 "gain": gain[metric],
             }  # fmt: skip
-        figures[f"seed {seed}: settings"] = {
-            "ridge": linear[0],
-            "shrinkage": linear[1],
-            "temperature": temperature,
-            "epochs": epochs,
-        }
+        settings = ("ridge", "shrinkage", "temperature", "epochs"), (*linear, temperature, epochs)
+        figures[f"seed {seed}: settings"] = dict(zip(*settings, strict=True))
         print(seed, figures, flush=True)
         if seed == 0:
             draw(heads, test, classes, words)

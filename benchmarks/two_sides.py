@@ -66,11 +66,8 @@ def time(rounds: int, size: int = 8192, dim: int = 512) -> dict[str, Any]:
     turns = alternate(steps, rounds)
     found = {name: (median_ratio(turns, name, "bare"), *ratio_interval(turns, name, "bare")) for name in FORMS}
     print_table("Beside the bare program", ["loss", "ratio", "from", "to"], [(n, *r) for n, r in found.items()])
-    return {
-        "pairs": size,
-        "dim": dim,
-        **{name: dict(zip(("ratio", "low", "high"), r, strict=True)) for name, r in found.items()},
-    }
+    ratios = {name: dict(zip(("ratio", "low", "high"), r, strict=True)) for name, r in found.items()}
+    return {"pairs": size, "dim": dim, **ratios}
 
 
 def memory(_: int, size: int = 32_768, dim: int = 512) -> dict[str, Any]:

@@ -21,9 +21,12 @@ from benchmarks import (
     loss_page,
     metric,
     millions,
+    names_to_drawings,
     step,
+    text_pairs,
     thesis_heads,
     tuning,
+    two_sides,
     upgrades,
 )
 from tests.docs.blocks import ROOT
@@ -79,6 +82,11 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
     "fine-tuning.md": fine_tuning_rows,
     "millions.md": lambda: (*millions.page_rows(figures("millions.json")), *stores_rows()),
     "second-day.md": lambda: upgrades.page_rows(figures("second-day.json")),
+    "two-sides.md": lambda: (
+        *two_sides.page_rows(figures("two-sides.json")),
+        *text_pairs.page_rows(figures("text-pairs.json")),
+        *names_to_drawings.page_rows(figures("names-to-drawings.json")),
+    ),
     "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),
     "thesis/index.md": thesis_rows,

@@ -20,7 +20,7 @@ def upgrade(
     estimate: Annotated[bool, typer.Option("--estimate", help="Change nothing: say what the new model gives.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Return to the model before.")] = False,
     images: Annotated[str | None, typer.Option(help="Images, found by contents. [those of the new run]")] = None,
-    sample: Annotated[int, typer.Option(help="Items to embed for an estimate.", min=100)] = 2500,
+    sample: Annotated[int, typer.Option(help="Items to embed for an estimate.", min=100)] = 4000,
     store: Annotated[Path | None, typer.Option(help="File of the collection. [COLLECTION/collection.sqlite]")] = None,
     root: Root = None,
     device: Device = "auto",

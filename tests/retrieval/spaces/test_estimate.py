@@ -126,6 +126,7 @@ def test_the_sentence_follows_the_numbers():
     assert advise(far).startswith("Embed first")
     assert advise(found._replace(gain=around(-0.1, 0.01))).startswith("Stay: the new model is worse")
     assert advise(found._replace(gain=around(0.01, 0.05))).startswith("Stay: the new model shows no significant gain")
+    assert advise(found._replace(gain=around(0.005, 0.001))).startswith("Stay: the new model gains only R@1 +0.5")
 
 
 def test_a_sample_that_is_too_small_is_refused():

@@ -27,6 +27,7 @@ NORMAL = 1.96  # standard errors, for 95 %
 FOLDS = 5  # parts of the sample whose map was fitted on the others
 SHARES = (0.125, 0.25, 0.5, 1.0)  # of the sample, for the curve
 GROUPS = 40  # of the jackknife
+WORTH = 0.01  # gain of R@1 below which a full pass does not pay
 
 
 class Row(NamedTuple):
@@ -184,7 +185,8 @@ def compare_rates(old: Tensor, new: Tensor, labels: Tensor, threshold: float) ->
 def advise(found: Estimate) -> str:
     """One sentence: stay, switch now, or embed first.
 
-    "Switch now" where new queries through the map already do as well as the old model does.
+    "Stay" below a gain of ``WORTH`` or where it is not significant; "switch now" where new queries through the map
+    already do as well as the old model does.
     """
     mapped = found.mapped[-1].recall.value
     gain = " to ".join(f"{100 * part:+.1f}" for part in found.gain[1:])
@@ -192,6 +194,8 @@ def advise(found: Estimate) -> str:
     if found.gain.low <= 0:
         worse = "is worse" if found.gain.high < 0 else "shows no significant gain"
         return f"Stay: the new model {worse} on this collection, {points}."
+    if found.gain.value < WORTH:
+        return f"Stay: the new model gains only {points}."
     if mapped >= found.old.recall.value:
         return f"Switch now: the new model gains {points}, and its queries through the map already find as much."
     lost = f"{100 * (found.old.recall.value - mapped):.1f} points less than today"
