@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,29 @@ from similis.values import UserError, send
 Check = Callable[..., Tensor]
 CLASSES = "pass classes of shape (B,), for one-hot rows labels.argmax(1)"
 logger = logging.getLogger(__name__)
+
+
+class Side(NamedTuple):
+    """What queries are compared with.
+
+    Attributes:
+        documents: (M, D) of this rank, with gradient.
+        labels: (M,); None for those of the queries.
+        negatives: (N, D) hard negatives of all queries, or (B, K, D) of each query its own.
+    """
+
+    documents: Tensor
+    labels: Any = None
+    negatives: Tensor | None = None
+
+
+def make_side(documents: Tensor | None, labels: Any, negatives: Tensor | None) -> Side | None:
+    """What queries are compared with, as a loss is given it; None for the batch itself."""
+    if documents is not None:
+        return Side(documents, labels, negatives)
+    if labels is not None or negatives is not None:
+        raise UserError("document_labels or negatives are given without documents; pass documents= too")
+    return None
 
 
 def check_embeddings(embeddings: Tensor, learned: Mapping[str, Tensor]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from similis.labels import encode_labels, is_integers, list_labels
-from similis.objective.batch import check_embeddings, check_labels
+from similis.objective.batch import Side, check_embeddings, check_labels
 from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import gather_integers, move_integers
 from similis.objective.references import Block, Documents, References
@@ -20,29 +20,6 @@ from similis.values import UserError
 NO_LABEL = torch.iinfo(torch.int64).min  # of a hard negative: that of no query
 
 Compared = tuple[Tensor, Tensor, References]  # rows, their labels, what they are compared with
-
-
-class Side(NamedTuple):
-    """What queries are compared with.
-
-    Attributes:
-        documents: (M, D) of this rank, with gradient.
-        labels: (M,); None for those of the queries.
-        negatives: (N, D) hard negatives of all queries, or (B, K, D) of each query its own.
-    """
-
-    documents: Tensor
-    labels: Any = None
-    negatives: Tensor | None = None
-
-
-def make_side(documents: Tensor | None, labels: Any, negatives: Tensor | None) -> Side | None:
-    """What queries are compared with, as a loss is given it; None for the batch itself."""
-    if documents is not None:
-        return Side(documents, labels, negatives)
-    if labels is not None or negatives is not None:
-        raise UserError("document_labels or negatives are given without documents; pass documents= too")
-    return None
 
 
 def encode_sides(

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from similis.introspection import keyword_defaults
 from similis.objective.batch import (
+    Side,
     check_embeddings,
     encode_batch,
     find_class_rows,
     hash_names,
+    make_side,
     on_load,
     resolve_classes,
     spoil_strangers,
@@ -24,7 +26,7 @@ from similis.objective.batch import (
 from similis.objective.class_shards import value_of_shards
 from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, draw_number
-from similis.objective.documents import Side, document_references, encode_sides, make_side
+from similis.objective.documents import document_references, encode_sides
 from similis.objective.host_copies import plan_on_host, share_host_copies
 from similis.objective.loss_options import check_options, get_preset, keyword_options
 from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
@@ -217,9 +219,7 @@ class Loss(nn.Module):
     def encode(self, labels: Any, references: object = None) -> Tensor:
         """Labels as a tensor; those that are no integers need ``class_ids`` where one batch does not know them all.
 
-        Args:
-            labels: as :meth:`forward` takes them.
-            references: whatever holds labels of other batches; None if nothing does.
+        That is with ``references``, over ranks, and where the loss learns something for each class.
         """
         if isinstance(labels, Tensor):
             return labels

@@ -188,8 +188,8 @@ def lower_bound(recalls: Tensor) -> float:
     Both draws vary: 1.645 standard errors for these queries, which may be lucky, and as many for the fresh ones.
 
     Example:
-        >>> round(lower_bound(torch.tensor([1.0, 1.0, 1.0, 0.8])), 3)
-        0.786
+        >>> round(lower_bound(torch.tensor([1.0, 1.0, 1.0, 0.8])), 2)
+        0.79
     """
     spread = float(recalls.std()) * 2 / math.sqrt(len(recalls)) if len(recalls) > 1 else 0.0
     return float(recalls.mean()) - ONE_SIDED * spread

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from similis.engine.collectives import keep_gradients_apart
-from similis.objective.documents import make_side
+from similis.objective.batch import make_side
 from similis.training.randomness import use_seed
 from similis.values import UserError
 

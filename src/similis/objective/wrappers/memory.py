@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from similis.objective.batch import Side, make_side
 from similis.objective.comparison.compare import match_precision
 from similis.objective.context import current_context
-from similis.objective.documents import Side, document_references, encode_sides, make_side
+from similis.objective.documents import document_references, encode_sides
 from similis.objective.host_copies import fetch_to_host, gather_integers, known_on_host, on_host, plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.references import Block, References, batch_references
