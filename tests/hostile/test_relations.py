@@ -1,4 +1,4 @@
-"""Labels in shapes that once passed as a relation: a column of classes, and one-hot rows."""
+"""Labels in shapes that once passed as a relation: a column of classes, one-hot rows, documents."""
 
 import pytest
 import torch
@@ -19,8 +19,8 @@ def make(name: str):
 @pytest.mark.parametrize("name", [entry.name for entry in losses])
 @pytest.mark.parametrize("labels", [
     LABELS[:, None], LABELS[None], torch.nn.functional.one_hot(LABELS, B), torch.nn.functional.one_hot(LABELS, 3),
-    torch.nn.functional.one_hot(LABELS, 9).float(), torch.zeros(B, B), torch.zeros(B, 0),
-], ids=["column", "row", "one-hot B", "one-hot 3", "one-hot 9", "zeros", "nothing"])  # fmt: skip
+    torch.nn.functional.one_hot(LABELS, 9).float(), torch.zeros(B, B), torch.zeros(B, 0), X[:, :B],
+], ids=["column", "row", "one-hot B", "one-hot 3", "one-hot 9", "zeros", "nothing", "documents"])  # fmt: skip
 def test_what_is_no_relation_is_refused(name, labels):
     with pytest.raises(UserError) as caught:
         make(name)(X, labels)

@@ -223,13 +223,17 @@ def check_relation(relation: Tensor, first: int, columns: int) -> Tensor:
         columns: samples of the live batch.
     """
     if relation.shape[1] != columns:
-        raise UserError(f"labels have shape {tuple(relation.shape)}; {CLASSES}, or a relation of shape (B, {columns})")
+        allowed = f"a relation of shape (B, {columns}), or documents by their name, documents="
+        raise UserError(f"labels have shape {tuple(relation.shape)}; {CLASSES}, {allowed}")
     return check_grades(relation, first)
 
 
 @check_when_called("(Tensor relation, SymInt first) -> Tensor", on_device=lambda relation, _: relation)
 def check_grades(relation: Tensor, first: int) -> Tensor:
-    """A relation as given; NaN raises, and so do 0 and 1 with a 0 where a row meets itself (nowhere if first is -1)."""
+    """A relation as given; NaN raises, and so do 0 and 1 with a 0 where a row meets itself (nowhere if first is -1).
+
+    Both signs raise there, too.
+    """
     if relation.is_floating_point() and bool(relation.isnan().any()):
         raise UserError("the relation holds NaN; give a grade above 0 for positives, 0 for negatives, less for neither")
     itself = relation[:, first : first + len(relation)].diagonal() if first >= 0 else relation[:0, 0]
@@ -237,6 +241,11 @@ def check_grades(relation: Tensor, first: int) -> Tensor:
         raise UserError(
             f"labels have shape {tuple(relation.shape)} and hold 0 and 1 with a 0 on the diagonal, so a sample would "
             f"not be of its own class; {CLASSES}, or a relation with 1 on its diagonal"
+        )
+    if bool((itself < 0).any()) and bool((itself > 0).any()):  # documents, as other libraries take them
+        raise UserError(
+            "the relation has both signs on its diagonal, where a sample meets itself; give 1 there. If these are "
+            "documents, pass them as documents="
         )
     return relation
 
