@@ -128,6 +128,7 @@ CONDITIONS = {
         **dict.fromkeys(("0.92", "1.02"), "test_the_prediction_of_ten_million"),
         **dict.fromkeys(("2.6", "0.8"), "an earlier prediction, whose build is no longer on the page"),
     },
+    "two-sides.md": {"6.2": "version of the peer"},
     "README.md": {
         "3.11": "Python",
         "2.9.0": "version of the peer",
