@@ -159,7 +159,7 @@ def test_a_missing_extra_is_named_and_ends_nothing(monkeypatch):
 
 def test_a_peak_above_the_plan_is_wrong(monkeypatch):
     for peak, right in ((2**20, True), (2**40, False)):
-        monkeypatch.setattr(costs, "launch", lambda *_, peak=peak, **more: [[peak, peak]])
+        monkeypatch.setattr(costs, "launch", lambda *_, peak=peak, **more: [[peak] * 3])
         (group,) = report.run_checks("cpu", 1, ["supcon"], 0, ["memory"])
         assert group.right is right
 

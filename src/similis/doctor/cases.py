@@ -6,7 +6,7 @@ Every number is a sine of its place, so that any machine makes the same batch wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ CPU = torch.device("cpu")
 CLASSES, DIM, ROWS = 9, 8, 36
 MANY, MANY_CLASSES = 184, 40  # rows and classes from which a dense comparison takes positives by list
 MINERS = {"pairs": "multi_similarity", "triplets": "semi_hard"}
+SIDES = ("documents", "frozen")  # calls with two sides; those of ``frozen`` come from a network that does not learn
+TWICE = ("supcon", "multi_similarity", "proxy_anchor")  # whose squared gradient is a loss, in a call ``penalty``
 ONE_BATCH = ("lifted:song", "npair:one", "npair:pairs")  # forms that take no documents
 FLOOR = 1e-2  # a difference is relative to the wanted magnitude, or to this where nearly nothing is wanted
 GENERATED = ("cpu", "cuda", "mps", "xpu")  # devices that inductor generates kernels for
@@ -42,7 +44,7 @@ class Way(NamedTuple):
     """How a case is computed, and how far value and gradients may be from the reference (see ``difference``)."""
 
     dtype: torch.dtype = torch.float64
-    tiling: Tiling | None = None
+    tiling: Tiling | Literal["auto"] | None = None
     tolerances: tuple[float, float] = (1e-9, 1e-9)
     rounded: torch.dtype = torch.float64  # of the embeddings before they get their type
     compiled: bool = False
@@ -54,11 +56,12 @@ def list_cases(names: Sequence[str] = (), seed: int = 0) -> Iterator[Case]:
         traits = {
             "labels": True, "many": True, "relation": entry.relation != "none", "memory": entry.memory,
             "mined": entry.accepts, "weights": entry.class_sampling != "none", "sharded": is_by_class(entry.name),
-            "documents": entry.memory and entry.family in ("pair", "triplet"),
+            "penalty": entry.name in TWICE,
+            **dict.fromkeys(SIDES, entry.memory and entry.family in ("pair", "triplet")),
         }  # fmt: skip
         for form in entry.forms:
             left_out = [key.removesuffix(f":{form}") for key in entry.exempt]
-            left_out += ["documents"] if f"{entry.name}:{form}" in ONE_BATCH else []
+            left_out += SIDES if f"{entry.name}:{form}" in ONE_BATCH else []
             yield from (Case(entry.name, form, call, seed) for call in traits if traits[call] and call not in left_out)
 
 
@@ -76,11 +79,11 @@ def numbers(shape: Sequence[int], seed: int) -> Tensor:
 def make_batch(case: Case) -> tuple[Tensor, Tensor]:
     """Embeddings in float64 and labels or a relation, on the host; the first two rows are alike.
 
-    A row for ``documents`` holds a query, its document and two hard negatives of its own.
+    A row of two sides holds a query, its document and two hard negatives of its own.
     """
     count, classes = (MANY, MANY_CLASSES) if case.call == "many" else (ROWS, CLASSES)
     x, labels = (
-        numbers((count, 4 * DIM if case.call == "documents" else DIM), case.seed),
+        numbers((count, 4 * DIM if case.call in SIDES else DIM), case.seed),
         (numbers((count,), case.seed + 1).abs() * classes).long(),
     )
     x[1], labels[1] = x[0], labels[0]
@@ -124,9 +127,11 @@ def compute(case: Case, way: Way, device: torch.device = CPU, part: Partition | 
         more: dict[str, Any] = {}
         if case.call == "memory":
             more = {"references": batch_references(x, labels, remember(x, way, own.start))}
-        elif case.call == "documents":
+        elif case.call in SIDES:
             more = {"documents": x[:, DIM : 2 * DIM], "negatives": x[:, 2 * DIM :].view(len(x), 2, DIM)}
-        value = made(x[:, :DIM], labels, **more)
+        value = made(x[:, :DIM].detach() if case.call == "frozen" else x[:, :DIM], labels, **more)
+    if case.call == "penalty":
+        value = torch.autograd.grad(value, x, create_graph=True)[0].square().sum()
     value.backward()
     found = [value, *(torch.zeros_like(p) if p.grad is None else p.grad for p in (x, *made.learned.values()))]
     if part is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from similis.doctor.losses import Figure
 from similis.engine.device import peak_memory
 from similis.engine.launch_ranks import launch
 from similis.networks.embedder import build_embedder
-from similis.objective.backends.dense_or_tiled import PAIR_BYTES
+from similis.objective.backends.dense_or_tiled import DENSE_LIMIT, PAIR_BYTES
 from similis.objective.context import Context, Tiling, use_context
 from similis.objective.loss import loss
 from similis.retrieval.embed import embed
@@ -24,28 +25,29 @@ from similis.training.optimisers import Rates, Schedule, build_optimiser, parame
 from similis.values import Batch, Communicator, MissingExtraError
 
 LOSSES, NETWORKS, ROUNDS = ("supcon", "multi_similarity", "proxy_anchor"), ("small_conv", "resnet18"), 5
-ROWS, DIM, TILES = 2048, 64, Tiling(256, 256)
+SIZES, DIM, TILES = {"tiled": 2048, "auto": 4096, "dense": 2048}, 64, Tiling(256, 256)  # rows of a step
 VECTORS = 32  # of embeddings or proxies: both raw, on the sphere, in the order of labels, and their gradients
 SLACK = 2**25  # bytes of kernels that are loaded at their first use, and of pages that an allocator keeps
 
 
 def check_memory(device: torch.device, names: Sequence[str]) -> Iterator[Figure]:
-    """A figure for each loss in tiles and as one matrix: ``value`` is the share of the plan that the peak takes."""
+    """A figure for each loss in tiles, as Similis chooses and as one matrix: the peak as a share of the plan."""
     known, chosen = peak_memory(device) is not None, [name for name in LOSSES if not names or name in names]
-    cases = [(name, tiling) for tiling in (TILES, None) for name in chosen]
+    most = {"tiled": TILES.rows * TILES.columns, "dense": SIZES["dense"] ** 2}  # pairs held at once
+    most["auto"] = DENSE_LIMIT if device.type == "cpu" else SIZES["auto"] ** 2
+    cases = [(name, way) for way in sorted(most, key=most.__getitem__) for name in chosen]
     peaks = launch(measure_peaks, 1, cases, device=str(device), restarts=0)[0] if known and cases else [0] * len(cases)
-    for (name, tiling), peak in zip(cases, peaks, strict=True):
-        pairs = ROWS * ROWS if tiling is None else tiling.rows * tiling.columns
-        share = peak / (PAIR_BYTES * pairs + VECTORS * ROWS * DIM * 4 + SLACK)
-        yield Figure(name, "dense" if tiling is None else "tiled", share, right=share <= 1 if known else None)
+    for (name, way), peak in zip(cases, peaks, strict=True):
+        share = peak / (PAIR_BYTES * most[way] + VECTORS * SIZES[way] * DIM * 4 + SLACK)
+        yield Figure(name, way, share, right=share <= 1 if known else None)
 
 
-def measure_peaks(communicator: Communicator, cases: Sequence[tuple[str, Tiling | None]]) -> list[int]:
+def measure_peaks(communicator: Communicator, cases: Sequence[tuple[str, str]]) -> list[int]:
     """Bytes by which steps raise the peak of this fresh process above that of small steps, each after those before."""
-    peaks = []
-    for rows, (name, tiling) in product((ROWS // 16, ROWS), cases):
-        step = loss_step(name, torch.randn(rows, DIM, device=communicator.device))
-        with use_context(Context(tiling=tiling)):
+    peaks, tilings = list[int](), dict[str, Tiling | Literal["auto"] | None](tiled=TILES, auto="auto", dense=None)
+    for share, (name, way) in product((16, 1), cases):
+        step = loss_step(name, torch.randn(SIZES[way] // share, DIM, device=communicator.device))
+        with use_context(Context(tiling=tilings[way])):
             step()
         peaks.append(peak_memory(communicator.device) or 0)
     return [peak - peaks[len(cases) - 1] for peak in peaks[len(cases) :]]

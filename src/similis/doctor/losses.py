@@ -22,9 +22,9 @@ TILES, MANY_TILES = Tiling(13, 9), Tiling(64, 48)
 WAYS = {
     "float64 dense": Way(),
     "float64 tiled": Way(tiling=TILES),
-    "float32 dense": Way(torch.float32, None, SINGLE),
+    "float32": Way(torch.float32, "auto", SINGLE),  # as everyone computes it
     "float32 tiled": Way(torch.float32, TILES, SINGLE),
-    "bf16 autocast": Way(torch.bfloat16, None, HALF, torch.bfloat16),
+    "bf16 autocast": Way(torch.bfloat16, "auto", HALF, torch.bfloat16),
     "compiled": Way(torch.float32, None, SINGLE, compiled=True),
 }
 COMPILED = ("supcon:default labels", "triplet:euclid2 labels", "proxy_anchor:default labels")  # seconds for each
@@ -47,9 +47,12 @@ def check_losses(device: torch.device, names: Sequence[str], seed: int, *, compi
     recorded = json.loads(RECORDED.read_text())
     for case in [case for case in list_cases(names, seed) if not compiled or str(case) in COMPILED]:
         for name, way in WAYS.items():
-            itself = way == Way() and device == CPU  # the reference
-            if way.compiled == compiled and not itself and (way.dtype != torch.float64 or has_float64(device)):
-                tiling = MANY_TILES if way.tiling and case.call == "many" else way.tiling
+            left_out = way == Way() and device == CPU  # the reference
+            left_out |= (
+                way != Way() and case.call == "penalty"
+            )  # tiles have no second derivatives, rounding spoils them
+            if way.compiled == compiled and not left_out and (way.dtype != torch.float64 or has_float64(device)):
+                tiling = MANY_TILES if way.tiling == TILES and case.call == "many" else way.tiling
                 yield compare(case, name, way._replace(tiling=tiling), device)
         if str(case) in recorded and not compiled:
             found, want = project(compute(case._replace(seed=0), Way())), recorded[str(case)]
