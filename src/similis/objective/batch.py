@@ -232,7 +232,7 @@ def check_relation(relation: Tensor, first: int, columns: int) -> Tensor:
 def check_grades(relation: Tensor, first: int) -> Tensor:
     """A relation as given; NaN raises, and so do 0 and 1 with a 0 where a row meets itself (nowhere if first is -1).
 
-    Both signs raise there, too.
+    Both signs there raise too, if the numbers below 0 differ: these are documents.
     """
     if relation.is_floating_point() and bool(relation.isnan().any()):
         raise UserError("the relation holds NaN; give a grade above 0 for positives, 0 for negatives, less for neither")
@@ -242,10 +242,10 @@ def check_grades(relation: Tensor, first: int) -> Tensor:
             f"labels have shape {tuple(relation.shape)} and hold 0 and 1 with a 0 on the diagonal, so a sample would "
             f"not be of its own class; {CLASSES}, or a relation with 1 on its diagonal"
         )
-    if bool((itself < 0).any()) and bool((itself > 0).any()):  # documents, as other libraries take them
-        raise UserError(
-            "the relation has both signs on its diagonal, where a sample meets itself; give 1 there. If these are "
-            "documents, pass them as documents="
+    if bool((itself < 0).any()) and bool((itself > 0).any()) and len(relation[relation < 0].unique()) > 1:
+        raise UserError(  # where other libraries take documents
+            "the relation has both signs on its diagonal, where a sample meets itself, and several numbers below 0; "
+            "give 1 on the diagonal. If these are documents, pass them as documents="
         )
     return relation
 
