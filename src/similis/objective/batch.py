@@ -242,7 +242,7 @@ def check_grades(relation: Tensor, first: int) -> Tensor:
             f"labels have shape {tuple(relation.shape)} and hold 0 and 1 with a 0 on the diagonal, so a sample would "
             f"not be of its own class; {CLASSES}, or a relation with 1 on its diagonal"
         )
-    if bool((itself < 0).any()) and bool((itself > 0).any()) and len(relation[relation < 0].unique()) > 1:
+    if bool((itself < 0).any()) and bool((itself > 0).any()) and len(set(relation[relation < 0].tolist())) > 1:
         raise UserError(  # where other libraries take documents
             "the relation has both signs on its diagonal, where a sample meets itself, and several numbers below 0; "
             "give 1 on the diagonal. If these are documents, pass them as documents="
