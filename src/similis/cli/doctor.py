@@ -12,7 +12,7 @@ from similis.cli.json_output import Outcome, plain_values
 from similis.cli.options import Device
 from similis.cli.screen import console, print_lines
 
-MARKS = {True: ("✓", "ok"), False: ("✗", "FAILED"), None: ("-", "not checked")}
+MARKS = {True: ("✓", "ok"), False: ("✗", "FAILED"), None: ("-", "no verdict")}
 
 
 def doctor(

@@ -83,7 +83,8 @@ def write_report(device: str, groups: Sequence[Group]) -> dict[str, Any]:
     versions = {"similis": version("similis"), "torch": torch.__version__, "python": platform.python_version()}
     system = f"{platform.system()} {platform.machine()}"
     words = ", ".join(f"{name} {which}" for name, which in (versions | {"on": system}).items())
-    counts = ", ".join(f"{g.name} {sum(f.right is True for f in g.figures)} of {len(g.figures)}" for g in groups)
+    told = [(g.name, [f.right for f in g.figures if f.right is not None]) for g in groups]
+    counts = ", ".join(f"{name} {sum(right)} of {len(right)}" for name, right in told if right)
     checked = any(group.right for group in groups)
     verdict = f"FAILED: {', '.join(wrong)}" if wrong else "all checks passed" if checked else "nothing was checked"
     return {
