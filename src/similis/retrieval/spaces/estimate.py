@@ -90,7 +90,7 @@ def estimate(old: Tensor, labels: Tensor, rows: Tensor, new: Tensor, threshold: 
         carried[0][1] * math.sqrt(max(0.0, 1 - share**2)), DOUBT * (carried[0][0] - float(after[0].nanmean()))
     )
     first = Row("old model", *(Interval(value, value, value) for value in exact))
-    # that of MAP@R held in two thirds of the samples of results/second-day.md, so there is none
+    # intervals of MAP@R that were tried held in two thirds of the samples, so there is none
     last = Row("new model", around(carried[0][0], error), around(carried[1][0], 0.0))
     kind, mapped = mapped_rows(old, labels, rows, new, seed)
     gain = Interval(*(part - exact[0] for part in last.recall))
