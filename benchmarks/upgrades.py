@@ -112,7 +112,6 @@ def judge_pair(data: str, before: str, after: str) -> dict[str, Any]:
     return {
         "items": len(labels), "sample": size, "old recall@1": exact[0], "old map@r": exact[1],
         "new recall@1": exact[2], "new map@r": exact[3], "repetitions": rows, "inside": inside,
-        "inside map@r": sum(row["new map@r"][1] <= exact[3] <= row["new map@r"][2] for row in rows),
         "inside mapped": sum(row["mapped"][1] <= row["mapped truth"] <= row["mapped"][2] for row in rows),
         "half-width": sum(row["new"][2] - row["new"][1] for row in rows) / 2 / len(rows),
         "same advice": sum(row["advice"] == row["true advice"] for row in rows),

@@ -22,7 +22,7 @@ CLASSES, DIM, ROWS = 9, 8, 36
 MANY, MANY_CLASSES = 184, 40  # rows and classes from which a dense comparison takes positives by list
 MINERS = {"pairs": "multi_similarity", "triplets": "semi_hard"}
 SIDES = ("documents", "frozen")  # calls with two sides; those of ``frozen`` come from a network that does not learn
-TWICE = ("supcon", "multi_similarity", "proxy_anchor")  # whose squared gradient is a loss, in a call ``penalty``
+FEW = ("supcon", "multi_similarity", "proxy_anchor")  # losses for what takes long: second derivatives, memory, speed
 ONE_BATCH = ("lifted:song", "npair:one", "npair:pairs")  # forms that take no documents
 FLOOR = 1e-2  # a difference is relative to the wanted magnitude, or to this where nearly nothing is wanted
 GENERATED = ("cpu", "cuda", "mps", "xpu")  # devices that inductor generates kernels for
@@ -56,7 +56,7 @@ def list_cases(names: Sequence[str] = (), seed: int = 0) -> Iterator[Case]:
         traits = {
             "labels": True, "many": True, "relation": entry.relation != "none", "memory": entry.memory,
             "mined": entry.accepts, "weights": entry.class_sampling != "none", "sharded": is_by_class(entry.name),
-            "penalty": entry.name in TWICE,
+            "penalty": entry.name in FEW,
             **dict.fromkeys(SIDES, entry.memory and entry.family in ("pair", "triplet")),
         }  # fmt: skip
         for form in entry.forms:
@@ -82,10 +82,8 @@ def make_batch(case: Case) -> tuple[Tensor, Tensor]:
     A row of two sides holds a query, its document and two hard negatives of its own.
     """
     count, classes = (MANY, MANY_CLASSES) if case.call == "many" else (ROWS, CLASSES)
-    x, labels = (
-        numbers((count, 4 * DIM if case.call in SIDES else DIM), case.seed),
-        (numbers((count,), case.seed + 1).abs() * classes).long(),
-    )
+    x = numbers((count, 4 * DIM if case.call in SIDES else DIM), case.seed)
+    labels = (numbers((count,), case.seed + 1).abs() * classes).long()
     x[1], labels[1] = x[0], labels[0]
     if case.call == "relation":
         grade = 0.2 + 0.4 * numbers((count,), case.seed + 2).abs()
@@ -146,6 +144,12 @@ def remember(x: Tensor, way: Way, first: int) -> Block:
     ids, rows = torch.arange(2 * CLASSES, device=x.device), torch.arange(len(x), device=x.device)
     held = numbers((2 * CLASSES, DIM), 3).to(way.rounded).to(x)
     return Block(held, ids * 5 % CLASSES, own=rows + first, ids=ids + ROWS - 5)
+
+
+def differences(got: Sequence[Tensor], want: Sequence[Tensor]) -> tuple[float, float]:
+    """That of the value, and the largest one of the gradients, as :func:`compute` gives them."""
+    value, *gradients = (difference(*pair) for pair in zip(got, want, strict=True))
+    return value, max(gradients)
 
 
 def difference(got: Tensor, want: Tensor) -> float:

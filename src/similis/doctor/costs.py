@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from similis.doctor.cases import FEW
 from similis.doctor.losses import Figure
 from similis.engine.device import peak_memory
 from similis.engine.launch_ranks import launch
@@ -24,30 +25,34 @@ from similis.training.loop import Task, train_step
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, Communicator, MissingExtraError
 
-LOSSES, NETWORKS, ROUNDS = ("supcon", "multi_similarity", "proxy_anchor"), ("small_conv", "resnet18"), 5
-SIZES, DIM, TILES = {"tiled": 2048, "auto": 4096, "dense": 2048}, 64, Tiling(256, 256)  # rows of a step
+NETWORKS, ROUNDS, DIM = ("small_conv", "resnet18"), 5, 64
+TILES = Tiling(256, 256)
+STEPS: dict[str, tuple[int, Tiling | Literal["auto"] | None]] = {  # rows and tiling
+    "tiled": (2048, TILES), "auto": (4096, "auto"), "dense": (2048, None),
+}  # fmt: skip
 VECTORS = 32  # of embeddings or proxies: both raw, on the sphere, in the order of labels, and their gradients
 SLACK = 2**25  # bytes of kernels that are loaded at their first use, and of pages that an allocator keeps
 
 
 def check_memory(device: torch.device, names: Sequence[str]) -> Iterator[Figure]:
     """A figure for each loss in tiles, as Similis chooses and as one matrix: the peak as a share of the plan."""
-    known, chosen = peak_memory(device) is not None, [name for name in LOSSES if not names or name in names]
-    most = {"tiled": TILES.rows * TILES.columns, "dense": SIZES["dense"] ** 2}  # pairs held at once
-    most["auto"] = DENSE_LIMIT if device.type == "cpu" else SIZES["auto"] ** 2
+    known, chosen = peak_memory(device) is not None, [name for name in FEW if not names or name in names]
+    most = {"tiled": TILES.rows * TILES.columns, "dense": STEPS["dense"][0] ** 2}  # pairs held at once
+    most["auto"] = DENSE_LIMIT if device.type == "cpu" else STEPS["auto"][0] ** 2
     cases = [(name, way) for way in sorted(most, key=most.__getitem__) for name in chosen]
     peaks = launch(measure_peaks, 1, cases, device=str(device), restarts=0)[0] if known and cases else [0] * len(cases)
     for (name, way), peak in zip(cases, peaks, strict=True):
-        share = peak / (PAIR_BYTES * most[way] + VECTORS * SIZES[way] * DIM * 4 + SLACK)
+        share = peak / (PAIR_BYTES * most[way] + VECTORS * STEPS[way][0] * DIM * 4 + SLACK)
         yield Figure(name, way, share, right=share <= 1 if known else None)
 
 
 def measure_peaks(communicator: Communicator, cases: Sequence[tuple[str, str]]) -> list[int]:
     """Bytes by which steps raise the peak of this fresh process above that of small steps, each after those before."""
-    peaks, tilings = list[int](), dict[str, Tiling | Literal["auto"] | None](tiled=TILES, auto="auto", dense=None)
+    peaks = []
     for share, (name, way) in product((16, 1), cases):
-        step = loss_step(name, torch.randn(SIZES[way] // share, DIM, device=communicator.device))
-        with use_context(Context(tiling=tilings[way])):
+        rows, tiling = STEPS[way]
+        step = loss_step(name, torch.randn(rows // share, DIM, device=communicator.device))
+        with use_context(Context(tiling=tiling)):
             step()
         peaks.append(peak_memory(communicator.device) or 0)
     return [peak - peaks[len(cases) - 1] for peak in peaks[len(cases) :]]
@@ -56,7 +61,7 @@ def measure_peaks(communicator: Communicator, cases: Sequence[tuple[str, str]]) 
 def check_speed(device: torch.device, names: Sequence[str]) -> Iterator[Figure]:
     """A figure for each thing that takes time: ``value`` is its ratio, and no ratio is wrong."""
     x = torch.randn(1024, 128, device=device)
-    for name in [each for each in LOSSES if not names or each in names]:
+    for name in [each for each in FEW if not names or each in names]:
         yield Figure(name, "step over its products", ratio(device, loss_step(name, x), lambda: (x @ x.T) @ x @ x.T @ x))
     for name in NETWORKS:
         try:

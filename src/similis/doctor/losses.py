@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.doctor.cases import CPU, Case, Way, compute, difference, list_cases, numbers
+from similis.doctor.cases import CPU, Case, Way, compute, difference, differences, list_cases, numbers
 from similis.objective.context import Tiling
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -47,11 +47,7 @@ def check_losses(device: torch.device, names: Sequence[str], seed: int, *, compi
     recorded = json.loads(RECORDED.read_text())
     for case in [case for case in list_cases(names, seed) if not compiled or str(case) in COMPILED]:
         for name, way in WAYS.items():
-            left_out = way == Way() and device == CPU  # the reference
-            left_out |= (
-                way != Way() and case.call == "penalty"
-            )  # tiles have no second derivatives, rounding spoils them
-            if way.compiled == compiled and not left_out and (way.dtype != torch.float64 or has_float64(device)):
+            if way.compiled == compiled and applies(way, case, device):
                 tiling = MANY_TILES if way.tiling == TILES and case.call == "many" else way.tiling
                 yield compare(case, name, way._replace(tiling=tiling), device)
         if str(case) in recorded and not compiled:
@@ -60,22 +56,29 @@ def check_losses(device: torch.device, names: Sequence[str], seed: int, *, compi
             yield Figure(str(case), "recorded", gap, gap, gap <= 1e-7)
 
 
+def applies(way: Way, case: Case, device: torch.device) -> bool:
+    """Whether a case can be computed in a way that is not the reference itself."""
+    if case.call == "penalty" and way != Way():  # tiles have no second derivatives, and rounding spoils them
+        return False
+    itself = way == Way() and device == CPU
+    return not itself and (way.dtype != torch.float64 or has_float64(device))
+
+
 def compare(case: Case, name: str, way: Way, device: torch.device) -> Figure:
     """What a device computes against the reference; a failure is tried again with another batch."""
     for each in (case, case._replace(seed=case.seed + OTHER_BATCH)):
         try:
             if way.compiled:
                 torch.compiler.reset()
-            pairs = zip(compute(each, way, device), reference(each, way.rounded), strict=True)
-            value, *gradients = (difference(*pair) for pair in pairs)
+            value, gradient = differences(compute(each, way, device), reference(each, way.rounded))
         except Exception as error:  # whatever a device raises is what its owner wants to report
             words = f"{type(error).__name__}: {error}"  # of the compiler's own error inside PyTorch's
             right = None if any(kind in words for kind in NO_COMPILER) else False
             return Figure(str(case), name, right=right, error=words)
-        right = value <= way.tolerances[0] and max(gradients) <= way.tolerances[1]
+        right = value <= way.tolerances[0] and gradient <= way.tolerances[1]
         if right:
             break
-    return Figure(str(case), name, value, max(gradients), right)
+    return Figure(str(case), name, value, gradient, right)
 
 
 @lru_cache(maxsize=4)  # the ways of one case

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from similis.doctor.cases import ROWS, Case, Way, compute, difference, list_cases, numbers
+from similis.doctor.cases import ROWS, Case, Way, compute, difference, differences, list_cases, numbers
 from similis.doctor.losses import Figure, has_float64
 from similis.engine.collectives import Collectives, replicate
 from similis.engine.launch_ranks import launch
@@ -32,9 +32,8 @@ def compare_rows(communicator: Collectives, cases: Sequence[Case]) -> list[Figur
             part = Partition(communicator, split_rows(communicator.world, empty=tiling is None and number % 2 == 0))
             own = torch.split(whole[1], [*part.counts])[communicator.rank]
             got = compute(case, Way(tiling=tiling), communicator.device, part)
-            pairs = zip(got, [whole[0], own, *whole[2:]], strict=True)
-            value, *gradients = (difference(*pair) for pair in pairs)
-            figures.append(Figure(str(case), name, value, max(gradients), max(value, *gradients) <= 1e-9))
+            value, gradient = differences(got, [whole[0], own, *whole[2:]])
+            figures.append(Figure(str(case), name, value, gradient, max(value, gradient) <= 1e-9))
     return figures
 
 

@@ -75,12 +75,15 @@ class GradientCache(nn.Module):
             negatives: inputs of hard negatives, (N, ...) shared by all rows, or (B, K, ...), K for each row.
             image_ids: (B,) of the images; a memory needs them.
         """
-        if make_side(documents, document_labels, negatives) is None or documents is None:
+        side = make_side(documents, document_labels, negatives)
+        if side is None:
             (embeddings,) = self._embed(self.network, [inputs])
             value: Tensor = self.loss(embeddings, labels, **({} if image_ids is None else {"image_ids": image_ids}))
             return value
-        own = negatives is not None and negatives.ndim > documents.ndim
-        sides = [documents] if negatives is None else [documents, negatives.flatten(0, 1) if own else negatives]
+        own = negatives is not None and negatives.ndim > side.documents.ndim
+        sides = (
+            [side.documents] if negatives is None else [side.documents, negatives.flatten(0, 1) if own else negatives]
+        )
         if self.document_network is None:  # one pass: ranks join the gradients of a network once
             found = self._embed(self.network, [inputs, *sides])
         else:

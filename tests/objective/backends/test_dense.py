@@ -8,7 +8,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from similis.objective.backends import dense, listed_positives
 from similis.objective.backends.dense import Gram, make_dense
-from similis.objective.backends.dense_or_tiled import Operands
+from similis.objective.backends.protocol import Operands
 from similis.objective.references import batch_references
 from similis.objective.terms import reductions
 from similis.objective.terms.reductions import Top, count, evaluate, lse, restrict, top, total

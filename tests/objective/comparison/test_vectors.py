@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.backends.dense_or_tiled import Operands
+from similis.objective.backends.protocol import Operands
 from similis.objective.comparison.compare import build_comparison, compare
 from similis.objective.context import LOCAL
 from similis.objective.references import Block, References

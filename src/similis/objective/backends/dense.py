@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import Backend, Hinges, Operands, fits_dense
+from similis.objective.backends.dense_or_tiled import fits_dense
 from similis.objective.backends.listed_positives import list_columns, list_positives, reduce_listed
+from similis.objective.backends.protocol import Backend, Hinges, Operands
 from similis.objective.terms.distances import Geometry, products, squares
 from similis.objective.terms.gradients import with_signature
 from similis.objective.terms.reductions import DIRECT, Reduced, as_terms, evaluate

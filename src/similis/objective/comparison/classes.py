@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import Operands
+from similis.objective.backends.protocol import Operands
 from similis.objective.comparison.compare import Comparison, build_comparison, class_numbers
 from similis.objective.context import Partition, current_context
 from similis.objective.host_copies import known_on_host, on_host

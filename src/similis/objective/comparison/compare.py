@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from similis.objective.backends.dense import make_dense
-from similis.objective.backends.dense_or_tiled import Backend, Hinges, Operands, choose_tiling
+from similis.objective.backends.dense_or_tiled import choose_tiling
+from similis.objective.backends.protocol import Backend, Hinges, Operands
 from similis.objective.backends.tiled.backend import make_tiled
 from similis.objective.batch import check_labels, check_rows
 from similis.objective.class_shards import class_shares, own_classes, reduce_across_ranks

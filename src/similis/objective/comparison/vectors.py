@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import Backend
+from similis.objective.backends.protocol import Backend
 from similis.objective.class_shards import sum_from_owner
 from similis.objective.context import Partition
 from similis.objective.references import References

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
-from similis.objective.backends.dense_or_tiled import Hinges
+from similis.objective.backends.protocol import Hinges
 from similis.objective.comparison.compare import Comparison, compare
 from similis.objective.references import References
 from similis.objective.terms.distances import Geometry, Similarities, angle_cosine

@@ -86,9 +86,8 @@ def estimate(old: Tensor, labels: Tensor, rows: Tensor, new: Tensor, threshold: 
     exact = [float(each.nanmean()) for each in whole]
     carried = [carry_over(torch.stack(pair, 1), known) for *pair, known in zip(after, before, exact, strict=True)]
     # queries that are not drawn, and neighbours that are drawn with probability ``share``: (1 - f) + f (1 - f)
-    error = math.hypot(
-        carried[0][1] * math.sqrt(max(0.0, 1 - share**2)), DOUBT * (carried[0][0] - float(after[0].nanmean()))
-    )
+    drawn, moved = carried[0][1] * math.sqrt(max(0.0, 1 - share**2)), carried[0][0] - float(after[0].nanmean())
+    error = math.hypot(drawn, DOUBT * moved)
     first = Row("old model", *(Interval(value, value, value) for value in exact))
     # intervals of MAP@R that were tried held in two thirds of the samples, so there is none
     last = Row("new model", around(carried[0][0], error), around(carried[1][0], 0.0))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.backends.dense_or_tiled import Operands
+from similis.objective.backends.protocol import Operands
 from similis.objective.backends.tiled.backend import make_tiled
 from similis.objective.backends.tiled.schedule import TileRange
 from similis.objective.comparison.compare import compare_classes_to

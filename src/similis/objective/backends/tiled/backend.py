@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import DEVICE_TILE, Hinges, Operands
+from similis.objective.backends.dense_or_tiled import DEVICE_TILE
 from similis.objective.backends.listed_positives import list_positives, reduce_listed
+from similis.objective.backends.protocol import Hinges, Operands
 from similis.objective.backends.tiled.function import run_tiled
 from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
 from similis.objective.backends.tiled.readings import Rows, ValuesOfVectors

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.objective.backends.dense_or_tiled import Hinges
+from similis.objective.backends.protocol import Hinges
 from similis.objective.backends.tiled.function import Buffers, Computed, Gradients, Outer
 from similis.objective.backends.tiled.reader import TileReader
 from similis.objective.backends.tiled.schedule import TileRange, TileSchedule
