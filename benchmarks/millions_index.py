@@ -78,13 +78,15 @@ def build_bare(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def draws(given: argparse.Namespace) -> dict[str, Any]:
-    """The recall of twenty fresh draws of 1,000 queries beside the promise."""
-    index, found = load_index(given.folder / f"index-{given.rows}"), []
-    promise = json.loads((given.folder / f"index-{given.rows}" / ABOUT).read_bytes())["recall"]
-    for seed in range(1, 21):
+    """The recall of twenty fresh draws of 1,000 queries beside the promise; draws that a killed run made are kept."""
+    folder, index = given.folder / f"index-{given.rows}", load_index(given.folder / f"index-{given.rows}")
+    found = json.loads(done.read_bytes()) if (done := folder.with_suffix(".draws")).exists() else []
+    promise = json.loads((folder / ABOUT).read_bytes())["recall"]
+    for seed in range(1 + len(found), 21):
         trial = draw_trial(row_file(given), 1000, Target(0.98), seed)
         near = trial.find(index.codes, index.kind, index.effort)
         found.append(float(recall_of(near, trial.exact).mean()))
+        done.write_text(json.dumps(found))
     kept = {f"draws of at least {level:.4f}": sum(one >= level for one in found) for level in (0.98, promise)}
     return {"rows": given.rows, "promise": promise, "lowest": min(found), "mean": float(np.mean(found)), **kept}
 

@@ -175,6 +175,7 @@ class Verb(typer.core.TyperCommand):
         except typer.BadParameter as error:
             names = error.param.opts if error.param is not None else []
             given = [word for name, word in pairwise(words) if name in names]
+            error.message = error.message.removeprefix("Value error, ")  # a word of pydantic's, by which typer reads
             error.message += f"; {given[-1]!r} given" if given and repr(given[-1]) not in error.message else ""
             raise
 

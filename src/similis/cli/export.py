@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -42,18 +43,20 @@ def export(
         raise UserError("--public and --with-gallery need --to hf://owner/name")
     if to is not None:
         create_repository(to, private=not public, gallery=with_gallery)  # before hours of work
-    machine, url = Machine(device=device, workers=workers, data_root=root), None
+    machine = Machine(device=device, workers=workers, data_root=root)
     place = Path(mkdtemp(prefix="similis-")) if out is None else out
-    made = export_bundle(
-        run, place, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence, keep_trained=keep_trained
-    )
-    if to is not None:
+    with ExitStack() as ended:
+        if out is None:
+            ended.callback(rmtree, place)
+        made = export_bundle(
+            run, place, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence,
+            keep_trained=keep_trained,
+        )  # fmt: skip
         try:
-            url = push_bundle(made.bundle, to, private=not public, gallery=with_gallery)
+            url = push_bundle(made.bundle, to, private=not public, gallery=with_gallery) if to is not None else None
         except DataError as error:
+            ended.pop_all()
             raise DataError(f"{error}; the bundle is kept: similis export {place} --to {to}") from error
-    if out is None:
-        rmtree(place)
     lines = [f"bundle  {out or to}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
     if made.threshold is None:
         lines.append("note    no threshold: the gallery has too few classes that did not train the model")

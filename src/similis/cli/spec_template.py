@@ -6,17 +6,11 @@ The example is made from the fields themselves, so that it cannot lag behind the
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Template(StrEnum):
-    """What ``--template`` prints."""
-
-    YAML = "yaml"
-    SCHEMA = "schema"
+Template = Literal["yaml", "schema"]
 
 
 def print_template(kind: Template | None) -> None:
@@ -25,7 +19,7 @@ def print_template(kind: Template | None) -> None:
         return
     from similis.run.spec import schema
 
-    text = example_text() if kind is Template.YAML else json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    text = example_text() if kind == "yaml" else json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     typer.echo(text, nl=False)
     raise typer.Exit
 

@@ -29,6 +29,13 @@ def test_a_bundle_whose_upload_fails_is_kept(run, monkeypatch, capsys):
     assert similis.load(place, device="cpu").dim == similis.load(run.folder, device="cpu").dim
 
 
+def test_an_export_that_fails_leaves_no_temporary_folder(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(on_the_hub, "create_repository", lambda *_, **options: "me/x")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert ended(["export", str(run.folder), "--to", "hf://me/x", "--gallery", str(tmp_path / "absent")]) != 0
+    assert not list(tmp_path.glob("similis-*"))
+
+
 @pytest.fixture(scope="module")
 def exported(server, online, run):
     words = ["export", str(run.folder), "--to", "hf://me/run", "--licence", "My own: v2", "--json"]
