@@ -46,13 +46,11 @@ def run_folder(path):
 
 
 def test_a_folder_of_photos_needs_no_config_file(photos, tmp_path, capsys):
-    assert ended(["train", photos, *SMALL, "--verbose"]) == 0
+    assert ended(["train", photos, *SMALL]) == 0
     out = capsys.readouterr().out
     folder = run_folder(tmp_path)
     result = json.loads((folder / "result.json").read_text())
-    for words in ("proxy_anchor", "small_conv", "none, from the seed", "gap+gmp", "16 x 16", "fixed-validation",
-                  "validation R@1", "MAP@R %", "trained, 16 pixels",
-                  f"{100 * result['test']['recall@1']:.2f} %", "images/s"):  # fmt: skip
+    for words in ("MAP@R %", "trained, 16 pixels", f"{100 * result['test']['recall@1']:.1f}", "images/s"):
         assert words in out
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert out.splitlines()[-1].split() == ["report", str(folder.relative_to(tmp_path) / "report.html")]
@@ -96,15 +94,14 @@ def test_a_plan_comes_before_training_and_not_before_a_run_that_is_done(photos, 
 
 
 def test_all_classes_train_and_nothing_is_tested(photos, tmp_path, capsys):
-    assert ended(["train", photos, *SMALL, "--all-classes", "--verbose"]) == 0
+    assert ended(["train", photos, *SMALL, "--all-classes"]) == 0
     out = capsys.readouterr().out
     assert "images      32 of 8 classes train\n" in out
     assert "No class was held out" in out
-    assert not any(words in out for words in ("test R@1", "validation R@1", "untrained", "Training helped"))
+    assert not any(words in out for words in ("MAP@R", "untrained", "Training helped"))
     result = json.loads((run_folder(tmp_path) / "result.json").read_text())
     assert (result["test"], result["before"], result["epochs"]) == ({}, [], 1)
     assert result["trained_on"] == "all classes"
-    assert re.search(r"images +train 32, test 0 ", out)
     assert ended(["verify", str(run_folder(tmp_path)), str(tmp_path / photos)]) == 2
     assert "has trained on every class" in capsys.readouterr().err
 
@@ -150,10 +147,8 @@ def test_after_a_training_that_hurt_other_commands_come_next(pixels, wanted):
 def test_a_recipe_gives_defaults_that_options_overrule(tmp_path, capsys):
     asked = ["train", "synthetic?classes=12&images=6&size=16", "--backbone", "small_conv", "--epochs", "1",
              "--size", "16", "--no-pictures", "--runs", str(tmp_path)]  # fmt: skip
-    assert ended([*asked, "--recipe", "careful", "--lr", "0.003", "--verbose"]) == 0
+    assert ended([*asked, "--recipe", "careful", "--lr", "0.003"]) == 0
     out = capsys.readouterr().out
-    assert "share of training" in out
-    assert "the network's own" in out
     assert "untrained, 32 pixels" in out
     assert any(words in out for words in ("Training helped", "Training hurt", "No significant difference"))
     (spec,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/spec.json"))
@@ -165,13 +160,13 @@ def test_a_specification_file_with_changes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(VALUES))
     words = ["train", "run.yaml", "--set", "objective.margin_cos=0.2", "--epochs", "1", "--seed", "5", "--no-pictures"]
-    assert ended([*words, "--protocol", "default", "--runs", "kept", "--verbose"]) == 0
+    assert ended([*words, "--protocol", "default", "--runs", "kept"]) == 0
     out = capsys.readouterr().out
     (folder,) = (tmp_path / "kept").glob("[!.]*")
     spec = json.loads((folder / "spec.json").read_text())
     assert spec["objective"]["options"] == {"margin_cos": 0.2}
     assert (spec["training"]["epochs"], spec["seed"], spec["training"]["lr"]) == (1, 5, 0.001)
-    assert [line.split() for line in out.splitlines() if "selected on" in line] == [["selected", "on", "test"]]
+    assert json.loads((folder / "result.json").read_text())["selected_on"] == "test"
     assert "report  " not in out
     assert not (folder / "report.html").exists()
 
@@ -232,8 +227,9 @@ def test_a_pair_loss_has_a_batch_that_a_few_photos_can_make(words, layout, tmp_p
 def test_48_photos_are_trained_with_a_pair_loss(tmp_path, capsys):
     write(tmp_path / "photos", {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(8) for n in range(6)})
     words = ["train", str(tmp_path / "photos"), *SMALL, "--loss", "triplet", "--runs", str(tmp_path / "runs")]
-    assert ended([*words, "--no-pictures", "--verbose"]) == 0
-    assert "10 images, balanced, 5 of each class" in capsys.readouterr().out
+    assert ended([*words, "--no-pictures"]) == 0
+    spec = json.loads((run_folder(tmp_path) / "spec.json").read_text())["training"]
+    assert (spec["batch_size"], spec["per_class"]) == (10, 5)
     assert ended([*words, "--batch", "7"]) == 2
     said = capsys.readouterr().err
     assert "12 training images of 2 classes do not make balanced batches of 7 images, 5 of each class" in said

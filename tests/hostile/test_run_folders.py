@@ -136,7 +136,7 @@ def folder_in(root: Path) -> Path:
 
 
 def train(root: Path, place: Path) -> list[str]:
-    return ["train", str(place / "run.yaml"), "--runs", str(root), "--verbose"]
+    return ["train", str(place / "run.yaml"), "--runs", str(root)]
 
 
 def search(folder: Path, place: Path) -> list[str]:
@@ -152,7 +152,7 @@ def printed(words: list[str]) -> str | None:
     assert "Traceback" not in said
     if code == 0:
         lines = out.getvalue().splitlines()
-        table = next(number for number, line in enumerate(lines) if "proxy_anchor" in line or " among " in line)
+        table = next(number for number, line in enumerate(lines) if "MAP@R %" in line or " among " in line)
         paths = ("run folder", "curves", "drawing", "report", "  similis")
         return "\n".join(line for line in lines[table:] if not line.startswith(paths))
     assert len(said.splitlines()) == 1

@@ -73,7 +73,7 @@ HELP = {  # groups of `similis --help`, and a line for each first word
     },
 }
 TRAIN_HELP = {  # groups of `similis train --help`; the other options come last
-    "Basic": "loss epochs size dim backbone weights from_ batch lr seed head recipe set_ verbose",
+    "Basic": "loss epochs size dim backbone weights from_ batch lr seed head recipe set_",
     "Data": "protocol exclude allow_counts all_classes root verify",
     "Files": "runs pictures photos template as_json",
     "Hardware": "device loaders cache_gb ranks shard_classes",

@@ -28,10 +28,13 @@ def plan(
     from similis.study.plan.cost import describe_cost, plan_cost
     from similis.study.plan.plan_file import read_plan
     from similis.study.plan.search_space import search_space
+    from similis.training.closed_form import FITS
 
     read = read_plan(file)
     contestants = [
-        {"name": each.title, "loss": each.loss, "start": each.start or "defaults",
+        {"name": each.title, "loss": "closed form", "start": "-", "searched": "nothing to search"}
+        if each.head in FITS
+        else {"name": each.title, "loss": each.loss, "start": each.start or "defaults",
          "searched": ", ".join(search_space(each, read.search)) or "nothing to search"}
         for each in read.contestants
     ]  # fmt: skip

@@ -53,7 +53,6 @@ def train(
     verify: options.Verify = False,
     pictures: Annotated[bool, typer.Option(help="Draw the curves and write the report.")] = True,
     photos: Annotated[bool, typer.Option(help="Show photos in the report.")] = True,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print all settings at the end.")] = False,
     device: options.Device = "auto",
     ranks: Annotated[int, typer.Option(help="Processes of this machine that share each batch.", min=1)] = 1,
     shard_classes: Annotated[bool, typer.Option("--shard-classes", help="Shard proxies over ranks.")] = False,
@@ -101,7 +100,7 @@ def train(
             "", "stopped; the same command continues from the last checkpoint, or begins again if there is none yet"
         )
         raise typer.Exit(INTERRUPTED) from None
-    report(result, verbose=verbose)
+    report(result)
     if pictures:
         draw(result, run, photos=photos)
     return {"folder": result.folder, **result.to_json()}

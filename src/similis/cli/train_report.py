@@ -8,7 +8,7 @@ from pathlib import Path
 
 from similis.cli.screen import console, print_lines, show_table
 from similis.engine.device import GIB
-from similis.run.checks import BALANCED, check_run
+from similis.run.checks import check_run
 from similis.run.cost import estimate_seconds, format_duration, measure_step
 from similis.run.fitted_settings import ENOUGH_CLASSES, ENOUGH_IMAGES, learns_from_images, step_memory
 from similis.run.parts import Source
@@ -63,11 +63,10 @@ def count_parts(spec: RunSpec, source: Source) -> dict[str, tuple[int, int]]:
     return {name: (len(rows), len(source.manifest.classes(rows))) for name, rows in parts.items() if len(rows)}
 
 
-def report(result: RunResult, *, verbose: bool = False) -> None:
-    """The answer in colour, the networks that were measured, what to do next; with ``verbose`` all settings too."""
-    model = result.spec.model
+def report(result: RunResult) -> None:
+    """The answer in colour, the networks that were measured, what to do next."""
     if result.before:
-        words, _, rest = training_verdict(result.before, model).partition(". ")
+        words, _, rest = training_verdict(result.before, result.spec.model).partition(". ")
         row = best_before(result.before)
         changes = "" if "fixed" not in row else describe_changes(row)  # runs of earlier versions did not count
         colour = next((colour for word, colour in COLOURS.items() if f" {word}:" in words), "bold yellow")
@@ -76,8 +75,6 @@ def report(result: RunResult, *, verbose: bool = False) -> None:
     if result.test:
         show_table("", ("network", "R@1 %", "MAP@R %", "training gained (95 % interval)"), measured_rows(result))
     print_lines(*remarks(result))
-    if verbose:
-        show_table(model.head if model.is_closed_form else result.spec.objective.loss, ("what", "value"), lines(result))
     commands = next_commands(result)
     width = max(map(len, commands))
     fits = width + max(map(len, commands.values())) + 4 <= console().width
@@ -136,50 +133,3 @@ def remarks(result: RunResult) -> list[str]:
         f"Validation R@1 is {100 * gap:.0f} points above test R@1 because fewer classes can be confused: {chose} "
         f"validate, {tested} test. Expect the test figure on new classes."
     ]
-
-
-def lines(result: RunResult) -> list[tuple[str, str]]:
-    """Everything that must stand beside the numbers."""
-    m, t, facts = result.spec.model, result.spec.training, result.facts
-    seen = facts["preprocessing"]
-    weights = "none, from the seed" if m.weights is None else f"{Path(m.weights).name} ({facts['weights'][:8]})"
-    stated = [
-        ("data", result.spec.data.source),
-        ("network", m.backbone + (f", {m.head}" if m.is_closed_form else ", head only" if m.keeps_backbone else "")),
-        ("weights", weights),
-        ("pooling", m.pooled_by),
-        ("resolution", "vectors" if seen is None else f"{seen['size']} x {seen['size']} pixels"),
-        ("embedding size", "the network's own" if m.dim is None else str(m.dim)),
-        ("images", image_words(result)),
-        *([] if m.is_closed_form else [("batch", batch_words(result.spec))]),
-        ("protocol", result.spec.data.protocol),
-        ("selected on", result.selected_on),
-        ("trained on", result.trained_on + (f", {result.epochs} epochs" if result.epochs else "")),
-        *([("share of training", f"{percent(facts['share'])}, the rest is the start")] if "share" in facts else []),
-        *([("shrinkage", f"{facts['shrinkage']:.3g}")] if "shrinkage" in facts else []),
-        ("seed", str(result.spec.seed)),
-        ("device", facts["device"] + ("" if t.precision == "float32" else f", {t.precision}")),
-    ]
-    stated += [(f"{result.selected_on} R@1", percent(value)) for value in result.validation.values()]
-    return stated + [
-        (f"test R@{k}", percent(result.test[f"recall@{k}"])) for k in result.spec.evaluation.ks if result.test
-    ]
-
-
-def image_words(result: RunResult) -> str:
-    """How many images each part has; validation images train where nothing was chosen by them."""
-    counts = {part: result.facts["images"][part] for part in ("train", "validation", "test")}
-    if result.spec.training.select == "last":
-        counts["train"] += counts.pop("validation")
-    return ", ".join(f"{part} {count}" for part, count in counts.items())
-
-
-def batch_words(spec: RunSpec) -> str:
-    """How many images a batch has, and of how many classes where that is decided."""
-    size, each, sampler = spec.training.batch_size, spec.training.per_class, spec.sampler
-    return f"{size} images, {sampler}" + (f", {each} of each class" if sampler in BALANCED else "")
-
-
-def percent(value: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * value:.2f} %"
