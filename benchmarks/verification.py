@@ -22,7 +22,6 @@ from benchmarks.rounds import print_table, write_json
 from similis.data.open_data import open_data
 from similis.figures.canvas import save_figure
 from similis.figures.verification_plot import draw_verification
-from similis.model.verification import curves_of
 from similis.networks.embedder import build_embedder
 from similis.retrieval.embed import embed
 from similis.retrieval.verification import verify
@@ -98,7 +97,7 @@ def main() -> None:
             figures[name] |= {f"tar@{far:g}": tar.value, f"tar@{far:g} low": tar.low, f"tar@{far:g} high": tar.high}
         if asked.figures is not None:
             title = f"{name}, {SIZES[name]} pixels, EfficientNet-lite0 untouched: {len(found.classes)} classes"
-            save_figure(draw_verification(curves_of(found), title), asked.figures / f"{name}.png")
+            save_figure(draw_verification(found, title), asked.figures / f"{name}.png")
     columns = sorted({key for row in figures.values() for key in row})
     print_table("verification", ["data", *columns], [[n, *(f[c] for c in columns)] for n, f in figures.items()])
     for name in CHOOSERS:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.generator.drawn import batches, margins, pair_weights, steps
-from similis.figures.canvas import colour_scheme, new_figure, save_figure
+from docs.generator.panels import colour_scheme
+from similis.figures.canvas import new_figure, save_figure
 from similis.figures.force_plot import draw_batch
 from similis.figures.forces import forces
 from similis.registry import losses

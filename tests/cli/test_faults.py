@@ -136,7 +136,7 @@ def test_training_leaves_out_what_is_listed_and_keeps_the_test(photos, suspects,
 @pytest.mark.parametrize(
     ("text", "error", "sentence"),
     [
-        (None, UserError, "similis data check"),
+        (None, DataError, "there is no table"),
         ("image\na.png\n", DataError, "a column 'path'"),
         ("path\nnowhere.png\n", UserError, "give the list of this data set"),
     ],

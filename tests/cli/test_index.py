@@ -23,14 +23,13 @@ def write_table(path, rows):
     pq.write_table(table, path)
 
 
-def test_the_table_the_folder_and_the_figure(tmp_path, monkeypatch, capsys):
+def test_the_table_and_the_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "v.parquet", range(300))
-    assert ended(["index", "v.parquet", "--recall", "0.9", "--out", "kept", "--figure", "new/kinds.png"]) == 0
+    assert ended(["index", "v.parquet", "--recall", "0.9", "--out", "kept"]) == 0
     out = capsys.readouterr().out
     assert all(kind in out for kind in ("flat", "int8", "binary", "hnsw"))
     assert "written to kept" in out
-    assert (tmp_path / "new" / "kinds.png").read_bytes().startswith(b"\x89PNG")
     index = similis.load_index("kept")
     row = index.search(torch.from_numpy(X[7:8]), 1, labels=["1"]).index[0, 0]
     assert (*index.entry(row), len(index)) == ("70", "1", 300)

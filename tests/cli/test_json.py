@@ -21,12 +21,12 @@ COMMANDS = {
     "losses": ("losses", "losses"),
     "losses show": ("losses show triplet", "name summary formula paper defaults"),
     "losses draw": ("losses draw normface --set scale=64 -o new/forces.png", "file"),
-    "metric": ("metric t.csv --label kind", "rows columns classes before after shares left_out report"),
+    "metric": ("metric t.csv --label kind", "rows columns classes before after shares left_out folder"),
     "data show": ("data show photos", "name images parts columns fingerprint"),
     "data check": ("data check photos", "name images parts errors warnings findings"),
     "train": (f"train photos {SMALL}", "folder test validation before spec facts"),
     "evaluate": ("evaluate photos --model RUN", "data measured models"),
-    "index": ("index vectors.npy --recall 0.5 --out new/index", "vectors dim met best kinds folder figure"),
+    "index": ("index vectors.npy --recall 0.5 --out new/index", "vectors dim met best kinds folder"),
     "embed": ("embed photos vectors --model RUN", "folder images dim parts embedded model_hash skipped checksum"),
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
@@ -112,10 +112,20 @@ def test_the_docs_and_the_help_list_the_exit_codes(capsys):
     assert all(f"{code} {meaning}" in shown for code, meaning in EXIT_CODES.items())
 
 
-@pytest.mark.parametrize(("words", "expected"), [("similis tr", "train"), ("similis train --ep", "--epochs")])
-def test_a_shell_completes_verbs_and_options(words, expected, monkeypatch, capsys):
-    for name, value in {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}.items():
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("tr", "train"),
+        ("train --ep", "--epochs"),
+        ("train photos --loss proxy_a", "proxy_anchor"),
+        ("compare photos --loss proxy_a", "proxy_anchor"),
+        ("compare photos --against proxy_a", "proxy_anchor"),
+        ("losses show proxy_a", "proxy_anchor"),
+    ],
+)
+def test_a_shell_completes_verbs_options_and_names_of_losses(words, expected, monkeypatch, capsys):
+    for name, value in {"COMP_WORDS": f"similis {words}", "COMP_CWORD": str(len(words.split()))}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("_SIMILIS_COMPLETE", "complete_bash")
     ended([])
-    assert expected in capsys.readouterr().out.split()
+    assert capsys.readouterr().out.split() == [expected]

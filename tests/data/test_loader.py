@@ -186,21 +186,3 @@ def test_wrong_arguments_are_refused():
         loader.ordered(torch.arange(3), batch_size=0)
     with pytest.raises(UserError):
         Loader(image_data(MANIFEST, WISH), workers=-1)
-
-
-def test_runs_over_one_archive_share_its_images(tmp_path):
-    archive = tmp_path / "pictures.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for number in range(4):
-            file.writestr(f"class{number % 2}/{number}.png", picture(number, 40, 40))
-    wish = Preprocessing(size=8, resize=10)
-    first, again = (image_data(open_data(str(archive)), wish, cache_bytes=10**6, policies=("eval",)) for _ in "ab")
-    assert first.caches[1.0] is again.caches[1.0]
-    other = image_data(open_data(str(archive)), Preprocessing(size=8, resize=12), cache_bytes=10**6, policies=("eval",))
-    assert other.caches[1.0] is not first.caches[1.0]
-    next(Loader(first).ordered(torch.arange(4), batch_size=4))
-    assert again.caches[1.0].used > 0
-    with zipfile.ZipFile(archive, "a") as file:  # another archive at the same place
-        file.writestr("class1/9.png", picture(9, 40, 40))
-    changed = image_data(open_data(str(archive)), wish, cache_bytes=10**6, policies=("eval",))
-    assert changed.caches[1.0].used == 0

@@ -49,7 +49,7 @@ def test_images_keep_their_shape_on_white():
     out = fit_square(wide, 20)
     dark = (out == 0).all(2)
     assert dark.sum() == 5 * 20
-    assert dark[7:12].all()
+    assert dark[8:13].all()
 
 
 def test_a_sheet_without_rows_is_an_error():

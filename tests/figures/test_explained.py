@@ -11,7 +11,8 @@ from docs.generator.drawn.margins import needed_angle, satisfied_angles
 from docs.generator.drawn.pair_weights import NEGATIVE, SIMILARITIES, pair_weights
 from docs.generator.drawn.steps import FIRST, STEPS, descend
 from docs.generator.explained import FIGURES, PICTURES, draw_thumbnail
-from similis.figures.canvas import colour_scheme, save_figure
+from docs.generator.panels import colour_scheme
+from similis.figures.canvas import save_figure
 from similis.registry import losses
 
 

@@ -7,8 +7,9 @@ import torch
 from similis.figures.embedding_map import principal_plane
 from similis.figures.forest_plot import ForestRow, draw_forest
 from similis.figures.learning_curves import draw_curves, read_curves, running_mean
-from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_lines, line_style
-from similis.figures.verification_plot import VerificationCurves, draw_verification
+from similis.figures.recall_plots import draw_progress, draw_recall_lines, line_style
+from similis.figures.verification_plot import draw_verification
+from similis.retrieval.verification import verify
 from similis.values import DataError, UserError
 
 RECORDS = [
@@ -85,7 +86,6 @@ FIGURES = {
     "progress": lambda: draw_progress(
         {n: [10.0 + i, 40.0 + i, 50.0 + i] for i, n in enumerate(NAMES)}, "t", ("epoch", "R@1"), NAMES
     ),
-    "cost": lambda: draw_cost([(n, 10.0 + i, 50.0 + i) for i, n in enumerate(NAMES)], "t"),
 }
 
 
@@ -149,12 +149,13 @@ def test_two_dimensions_or_one_are_enough():
 
 
 def test_a_verification_shows_the_curve_the_pairs_and_the_threshold():
-    roc = [(0.0, 0.1, 0.0, 0.2), (0.01, 0.4, 0.3, 0.5), (0.1, 0.7, 0.6, 0.8), (1.0, 1.0, 1.0, 1.0)]
-    curves = VerificationCurves(0.1, 0.55, roc, [0.2, 0.4, 0.8], [0, 1, 3], [6, 2, 0], [0.5, 0.6, 0.61])
-    curve, pairs, classes = draw_verification(curves, "letters").axes
+    found = verify(
+        torch.nn.functional.normalize(VECTORS + 6 * torch.eye(7)[torch.arange(60) % 6]), torch.arange(60) % 6, far=0.1
+    )
+    curve, pairs, classes = draw_verification(found, "letters").axes
     assert curve.get_xscale() == "log"
-    assert curve.lines[0].get_ydata().tolist() == [0.4, 0.7, 1.0]
-    assert curve.lines[1].get_ydata().tolist() == [0.7]
-    assert pairs.lines[0].get_xdata() == [0.55, 0.55]
-    assert [patch.get_xy()[:, 1].max() for patch in pairs.patches] == [0.75, 0.75]  # shares of either kind
-    assert sum(patch.get_height() for patch in classes.patches) == 3
+    assert curve.lines[0].get_ydata().tolist() == found.roc[0][found.roc_far > 0].tolist()
+    assert 0.2 < float(curve.lines[1].get_ydata()[0]) < 1.0
+    assert pairs.lines[0].get_xdata() == [found.threshold[0.1].value] * 2
+    assert all(0 < patch.get_xy()[:, 1].max() < 1 for patch in pairs.patches), "shares of either kind"
+    assert sum(patch.get_height() for patch in classes.patches) == 6

@@ -164,6 +164,7 @@ def test_a_miner_is_counted_and_its_draws_are_the_seeds(tmp_path):
         {"objective__loss": "multi_similarity", "objective__memory": 30, "objective__memory_start": 1},
         {"objective__loss": "multi_similarity", "objective__memory": 30, "objective__nested_sizes": [2, 8]},
         {"objective__nested_sizes": [2, 8]},
+        {"model__pooling": "gem"},
         {"training__average_decay": 0.5},
         {"training__chunk": 5, "model__options": {"norm": "group"}},
         {"training__frozen_epochs": 1, "training__schedule": "cosine", "training__ramp_steps": 2},
@@ -238,28 +239,16 @@ def test_damaged_features_are_computed_again(tmp_path, caplog):
     assert there.read_bytes() == cached.read_bytes()
 
 
-def test_a_pooling_that_learns_cannot_be_cached(tmp_path):
-    with pytest.raises(UserError, match="gem learns"):
-        ran(tmp_path, model__trains="head", model__pooling="gem")
-    assert ran(tmp_path, model__pooling="gem", training__epochs=1).epochs == 1
-
-
 def test_features_of_two_networks_are_not_mixed_up(tmp_path):
     for options in ({}, {"width": "wide"}):
         ran(tmp_path, model__trains="head", model__options=options, training__epochs=1)
     assert len(list((tmp_path / "features").iterdir())) == 2
 
 
-def test_the_identity_backbone_has_no_images(tmp_path):
-    with pytest.raises(UserError, match="takes a data set of ready vectors"):
-        ran(tmp_path, model__backbone="identity", model__options={"features": 4}, model__image_size=None)
-
-
 def test_spec_and_environment_are_in_the_folder(first):
     folder = RunFolder(first.folder)
     assert folder.read("spec.json") == small().model_dump(mode="json")
     environment = folder.read("environment.json")
-    assert environment["code"] == first.facts["code"]
     assert environment["numerics"] == first.facts["numerics"] == NUMERICS
     assert environment["packages"]["torch"] == torch.__version__.partition("+")[0] or "+" in torch.__version__
 

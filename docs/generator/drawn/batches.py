@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, ink, new_figure, new_grid
+from docs.generator.panels import new_grid
+from similis.figures.canvas import COLOURS, ink, new_figure
 from similis.figures.force_plot import RING, draw_circle
 from similis.figures.forces import DEGREES, LABELS, MOST, PROXY_DEGREES, proxy_places, unit_vectors
 from similis.registry import miners

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, new_figure, new_grid
+from docs.generator.panels import new_grid
+from similis.figures.canvas import COLOURS, new_figure
 from similis.figures.forces import Settings, lower_counts
 from similis.registry import LossEntry, losses
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from similis.figures.canvas import COLOURS, ink, new_grid
+from docs.generator.panels import new_grid
+from similis.figures.canvas import COLOURS, ink
 from similis.figures.force_plot import draw_batch, draw_circle
 from similis.figures.forces import forces
 from similis.registry import losses

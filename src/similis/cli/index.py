@@ -25,7 +25,6 @@ def index(
     recall: Annotated[float, typer.Option(help="Share of the 10 exact neighbours to find.")] = 0.98,
     memory: Annotated[str, typer.Option(help="Largest size of the index, for example 2GB. [any]")] = "",
     out: Annotated[Path | None, typer.Option(help="Folder of the index. [measure only]")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Where a figure goes.")] = None,
     queries: Annotated[int, typer.Option(help="Vectors held out as queries.", min=10)] = 1000,
     sample: Annotated[int, typer.Option(help="Vectors that each kind is measured on.", min=1000)] = 100_000,
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
@@ -52,12 +51,6 @@ def index(
     title = f"{vectors.name}: {count:,} vectors of {dim} dimensions, measured on {found.table[0].rows:,}"
     heads = ("kind", "effort", "bytes/vector", "build s", "recall@10", "at least", "queries/s", "MB", "target")
     show_table(title, heads, [kind_row(one, target, count) for one in found.table])
-    if figure is not None:
-        from similis.figures.recall_plots import draw_index_kinds
-        from similis.model.pictures import write_picture
-
-        points = [(one.kind, one.bytes, one.recall) for one in found.table]
-        write_picture(draw_index_kinds(points, recall, title), figure)
     folder = out if found.met else None
     words = (
         f"{best.kind}: recall@10 {best.recall:.4f}, at least {best.lower:.4f}, in {best.bytes * count / 1e6:,.1f} MB"
@@ -66,8 +59,7 @@ def index(
         words = f"No kind meets the target. The nearest is {words}. Lower --recall or raise --memory."
     words += f"; written to {folder}" if folder else ""
     print_lines(words)
-    result = {"vectors": count, "dim": dim, "met": found.met, "best": best, "kinds": found.table,
-              "folder": folder, "figure": figure}  # fmt: skip
+    result = {"vectors": count, "dim": dim, "met": found.met, "best": best, "kinds": found.table, "folder": folder}
     return result if found.met else Outcome(result, 1)
 
 

@@ -30,7 +30,7 @@ def search(
     from similis.model.export import open_gallery
     from similis.model.index_folder import ABOUT, load_index
     from similis.model.load import load
-    from similis.model.pictures import SIDE, thumbnail, write_picture
+    from similis.model.pictures import SIDE, write_picture
     from similis.run.machine import Machine
 
     encoded = open_item(query)  # before the network is loaded: a wrong path is told at once
@@ -49,7 +49,10 @@ def search(
         return {"query": query, "images": count, "hits": near, "sheet": None}
     shown, places = near[: MOST_COLUMNS - 1], {path: row for row, path in enumerate(data.values("path"))}
     tiles = [Tile(prepare(encoded, resize=SIDE), query.name)]
-    tiles += [Tile(thumbnail(data, places[hit.id]), f"{hit.similarity:.3f}\n{hit.label}") for hit in shown]
+    tiles += [
+        Tile(prepare(data.read_bytes(places[hit.id]), resize=SIDE), f"{hit.similarity:.3f}\n{hit.label}")
+        for hit in shown
+    ]
     share = f" ({len(shown)} of {len(near):,} shown)" if len(shown) < len(near) else ""
     write_picture(draw_sheet([tiles], side=SIDE, title=f"{query.name} and the images most similar to it{share}"), sheet)
     print_lines(f"sheet  {sheet}{share}")

@@ -27,7 +27,7 @@ def verify(
     """Choose the similarity threshold that separates same from different, and store it with the run."""
     from similis.model.bundle_files import THRESHOLD
     from similis.model.finished import finished
-    from similis.model.verification import curves_of, verify_run
+    from similis.model.verification import verify_run
     from similis.run.machine import Machine
 
     result = finished(run)
@@ -48,7 +48,7 @@ def verify(
         from similis.figures.verification_plot import draw_verification
         from similis.model.pictures import write_picture
 
-        write_picture(draw_verification(curves_of(found), f"{threshold.data}: {counted}"), output)
+        write_picture(draw_verification(found, f"{threshold.data}: {counted}"), output)
         print_lines(f"figure     {output}")
     numbers = {name: getattr(found, name) for name in ("genuine", "impostors", "tar", "eer", "opis")}
     return {**asdict(threshold), **numbers, "kept": kept, "figure": output}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from similis.data.images import Pixels, prepare
 from similis.data.items import open_item
 from similis.data.manifest import Manifest
 from similis.data.own_data import OWN, apply_transform
-from similis.data.readers.archive import ZipSource
 from similis.data.transforms import augment, draws_of, normalise, policy_of
 from similis.labels import encode_labels
 from similis.values import DataError, Preprocessing, UserError
@@ -37,53 +36,42 @@ class Request(NamedTuple):
     size: int | None = None
 
 
-def augmented_batch(
-    request: Request,
-    preprocessing: Preprocessing,
-    ids: Tensor,
-    read_image: Callable[[int, float], Pixels],
-    transform: Callable[[Any], Any] | None = None,
-) -> Tensor:
-    """All views of the rows of a request (views B, S, S, 3), uint8; each image is read once.
-
-    Args:
-        request: rows, policy, chance, views and size.
-        preprocessing: of the network.
-        ids: (N,) that the augmentation of an image is drawn by.
-        read_image: (row, what the policy keeps) -> the prepared image.
-        transform: of the policy ``own``.
-    """
-    policy, count = policy_of(request.policy), len(request.rows)
-    wish = preprocessing if request.size is None else replace(preprocessing, size=request.size)
-    batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
-    for place, (row, number) in enumerate(zip(request.rows.tolist(), ids[request.rows].tolist(), strict=True)):
-        image = read_image(row, policy.keep)
-        for view in range(request.views):
-            draws = draws_of(request.seed, request.epoch, number, view) if policy.crop != "centre" else ()
-            if policy.crop == OWN and transform is not None:
-                batch[view * count + place] = apply_transform(transform, image, wish.size, draws)
-            else:
-                batch[view * count + place] = augment(image, policy, wish, draws)
-    return torch.from_numpy(batch)
-
-
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """Images of a manifest with a network's preprocessing; ``caches`` by what a policy keeps of an image.
+    """Images with a network's preprocessing; built by :func:`image_data`, or :func:`item_data`.
 
-    Build it with :func:`image_data`.
+    Attributes:
+        read: row -> what :func:`similis.data.images.prepare` takes.
+        explain: (row, error) -> the sentence about an image that cannot be read.
+        preprocessing: of the network.
+        labels: (N,) of the images.
+        ids: (N,) that the augmentation of an image is drawn by.
+        caches: by what a policy keeps of an image.
+        transform: of the policy ``own``.
     """
 
-    manifest: Manifest
+    read: Callable[[int], Any]
+    explain: Callable[[int, DataError], str]
     preprocessing: Preprocessing
     labels: Tensor
     ids: Tensor
-    caches: dict[float, ImageCache]
+    caches: Mapping[float, ImageCache] = field(default_factory=dict)
     transform: Callable[[Any], Any] | None = None
 
     def fetch(self, request: Request) -> Tensor:
-        """Prepared, cropped and flipped images (views B, S, S, 3), uint8."""
-        return augmented_batch(request, self.preprocessing, self.ids, self.read_image, self.transform)
+        """Prepared, cropped and flipped images (views B, S, S, 3), uint8; each image is read once."""
+        policy, count = policy_of(request.policy), len(request.rows)
+        wish = self.preprocessing if request.size is None else replace(self.preprocessing, size=request.size)
+        batch = np.empty((request.views * count, wish.size, wish.size, 3), dtype=np.uint8)
+        for place, (row, number) in enumerate(zip(request.rows.tolist(), self.ids[request.rows].tolist(), strict=True)):
+            image = self.read_image(row, policy.keep)
+            for view in range(request.views):
+                draws = draws_of(request.seed, request.epoch, number, view) if policy.crop != "centre" else ()
+                if policy.crop == OWN and self.transform is not None:
+                    batch[view * count + place] = apply_transform(self.transform, image, wish.size, draws)
+                else:
+                    batch[view * count + place] = augment(image, policy, wish, draws)
+        return torch.from_numpy(batch)
 
     def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
         """Normalised images (B, 3, S, S), float32."""
@@ -97,15 +85,9 @@ class ImageData:
             return found
         wish = self.preprocessing
         try:
-            image = prepare(
-                self.manifest.read_bytes(row), resize=wish.resize, keep=keep, interpolation=wish.interpolation
-            )
+            image = prepare(self.read(row), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
         except DataError as error:
-            path = self.manifest.values("path")[row]
-            raise DataError(
-                f"{path!r} (row {row}) of {self.manifest.name!r}: {error}; "
-                "remove or replace it; this finds all such images: similis data check FOLDER"
-            ) from error
+            raise DataError(self.explain(row, error)) from error
         if cache:
             cache.put(row, image)
         return image
@@ -132,50 +114,24 @@ class FeatureData:
         return raw
 
 
-@dataclass(frozen=True, eq=False)
-class ItemData:
-    """Images from anywhere, as :func:`similis.data.items.open_item` gives them, for evaluation only."""
-
-    items: Sequence[Any]
-    preprocessing: Preprocessing
-    names: Sequence[str] = ()  # of the items, for errors
-
-    @property
-    def labels(self) -> Tensor:
-        """Zeros: items have no class."""
-        return torch.zeros(len(self.items), dtype=torch.int64)
-
-    def fetch(self, request: Request) -> Tensor:
-        """Prepared and cropped images (views B, S, S, 3), uint8."""
-        return augmented_batch(request, self.preprocessing, torch.arange(len(self.items)), self.read_image)
-
-    def read_image(self, row: int, keep: float) -> Pixels:
-        """An item, decoded and resized."""
-        wish = self.preprocessing
-        try:
-            return prepare(open_item(self.items[row]), resize=wish.resize, keep=keep, interpolation=wish.interpolation)
-        except DataError as error:
-            name = self.names[row] if self.names else f"item {row}"
-            raise DataError(f"{name}: {error}; give another image") from error
-
-    def finish(self, raw: Tensor, *, channels_last: bool) -> Tensor:
-        """Normalised images (B, 3, S, S), float32."""
-        return normalise(raw, self.preprocessing, channels_last=channels_last)
+Data = ImageData | FeatureData  # what can be loaded
 
 
-Data = ImageData | FeatureData | ItemData  # what can be loaded
+def item_data(items: Sequence[Any], preprocessing: Preprocessing, names: Sequence[str] = ()) -> ImageData:
+    """Images from anywhere, as :func:`similis.data.items.open_item` gives them; ``names`` are for errors."""
+    rows = torch.arange(len(items))  # items have no class
+    explain = partial(explain_item, names)
+    return ImageData(partial(read_item, items), explain, preprocessing, torch.zeros_like(rows), rows)
 
 
-def cache_for(manifest: Manifest, look: tuple[object, ...], budget: int, *, shared: bool) -> ImageCache:
-    """A cache for a manifest's images; one archive prepared in one way shares it with later runs of this process."""
-    if not isinstance(manifest.source, ZipSource):
-        return ImageCache(len(manifest), budget, shared=shared)
-    return _kept_cache((manifest.fingerprint(), *look), len(manifest), budget, shared)
+def read_item(items: Sequence[Any], row: int) -> Any:
+    """What an item holds."""
+    return open_item(items[row])
 
 
-@lru_cache(maxsize=2)
-def _kept_cache(key: tuple[object, ...], rows: int, budget: int, shared: bool) -> ImageCache:  # noqa: ARG001
-    return ImageCache(rows, budget, shared=shared)
+def explain_item(names: Sequence[str], row: int, error: DataError) -> str:
+    """The sentence about an item that cannot be read."""
+    return f"{names[row] if names else f'item {row}'}: {error}; give another image"
 
 
 def image_data(
@@ -205,6 +161,14 @@ def image_data(
         torch.Size([4, 3, 8, 8])
     """
     kept = {policy_of(name).keep for name in policies} if cache_bytes else set()
-    look = (preprocessing.resize, preprocessing.interpolation)
-    caches = {keep: cache_for(manifest, (*look, keep), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
-    return ImageData(manifest, preprocessing, manifest.labels, manifest.ids, caches, transform)
+    caches = {keep: ImageCache(len(manifest), cache_bytes // len(kept), shared=workers > 0) for keep in kept}
+    explain = partial(explain_row, manifest)
+    return ImageData(manifest.read_bytes, explain, preprocessing, manifest.labels, manifest.ids, caches, transform)
+
+
+def explain_row(manifest: Manifest, row: int, error: DataError) -> str:
+    """The sentence about an image of a data set that cannot be read."""
+    return (
+        f"{manifest.values('path')[row]!r} (row {row}) of {manifest.name!r}: {error}; "
+        "remove or replace it; this finds all such images: similis data check FOLDER"
+    )

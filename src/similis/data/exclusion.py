@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,12 @@ from pathlib import Path
 import torch
 
 from similis.data.manifest import Manifest
+from similis.data.readers.tables import read_columns
 from similis.data.splits import Split, split_fingerprint
 from similis.values import DataError, UserError
 
 logger = logging.getLogger(__name__)
+YES = ("", "yes", "true", "1")
 
 
 def read_exclusions(path: str | Path) -> set[str]:
@@ -27,19 +28,11 @@ def read_exclusions(path: str | Path) -> set[str]:
         ...     read_exclusions(file.name)
         {'cat/1.jpg'}
     """
-    place = Path(path)
-    if not place.is_file():
-        raise UserError(
-            f"there is no list {place} of images to exclude; write one with: similis data check DATA --model"
-        )
-    try:
-        with place.open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{place} is no CSV file ({error}); give one with a column 'path'") from None
-    if lines and "path" not in lines[0]:
-        raise DataError(f"{place} has the columns {list(lines[0])}; give one with a column 'path'")
-    return {line["path"] for line in lines if (line.get("exclude") or "yes").strip().lower() in ("yes", "true", "1")}
+    columns = read_columns(str(path))
+    if "path" not in columns:
+        raise DataError(f"{path} has the columns {list(columns)}; give one with a column 'path'")
+    said = columns.get("exclude", ["yes"] * len(columns["path"]))
+    return {name for name, word in zip(columns["path"], said, strict=True) if word.strip().lower() in YES}
 
 
 def leave_out(manifest: Manifest, split: Split, paths: set[str]) -> Split:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from similis.values import import_extra
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
@@ -28,25 +25,6 @@ def new_figure(width: float = 6.0, height: float = 6.0) -> Figure:
     figure: Figure = import_extra("matplotlib.figure").Figure(figsize=(width, height), dpi=110)
     import_extra("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     return figure
-
-
-def new_grid(number: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure with that many panels, each of that size in inches, and its panels in the order of reading."""
-    rows = -(-number // columns)
-    figure = new_figure(columns * width, rows * height)
-    panels = [figure.add_subplot(rows, columns, place + 1) for place in range(number)]
-    figure.set_layout_engine("constrained")
-    return figure, panels
-
-
-@contextmanager
-def colour_scheme(*, dark: bool) -> Iterator[None]:
-    """Draw and save figures for a light or a dark page; equal figures are equal bytes."""
-    page, ink = ("#0d1117", "#e6edf3") if dark else ("#ffffff", "#1f2328")
-    parts = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "legend.labelcolor")
-    faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), page)
-    with import_extra("matplotlib").rc_context(faces | dict.fromkeys(parts, ink) | {"svg.hashsalt": "similis"}):
-        yield
 
 
 def ink() -> str:

@@ -118,14 +118,8 @@ def fit_square(image: Pixels, side: int) -> Pixels:
         >>> fit_square(np.zeros((2, 4, 3), dtype=np.uint8), 8)[:, 0, 0].tolist()
         [255, 255, 0, 0, 0, 0, 255, 255]
     """
-    import torch
-    from torch.nn import functional
+    from PIL import Image, ImageOps
 
-    high, wide = image.shape[:2]
-    size = (max(1, round(side * high / max(high, wide))), max(1, round(side * wide / max(high, wide))))
-    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
-    scaled = functional.interpolate(pixels, size=size, mode="bilinear", antialias=True, align_corners=False)
-    out = np.full((side, side, 3), 255, dtype=np.uint8)
-    top, left = (side - size[0]) // 2, (side - size[1]) // 2
-    out[top : top + size[0], left : left + size[1]] = scaled[0].clamp(0, 255).round().byte().permute(1, 2, 0).numpy()
-    return out
+    return np.asarray(
+        ImageOps.pad(Image.fromarray(np.asarray(image)), (side, side), Image.Resampling.BILINEAR, "white")
+    )

@@ -68,24 +68,6 @@ def draw_progress(
     return place_legend(figure, axes)
 
 
-def draw_cost(rows: Sequence[tuple[str, float, float]], title: str) -> Figure:
-    """Recall against the time of a run; ``rows`` are name, seconds, per cent."""
-    figure, axes = new_axes(title, "seconds of training steps, one run", RECALL)
-    for number, (name, seconds, recall) in enumerate(rows):
-        draw_line(axes, number, name, [seconds], [recall])
-    return place_legend(figure, axes)
-
-
-def draw_index_kinds(rows: Sequence[tuple[str, float, float]], recall: float, title: str) -> Figure:
-    """Recall@10 against bytes, with a line at the recall wanted; ``rows`` are kind, bytes for each vector, recall."""
-    figure, axes = new_axes(title, "bytes searched through for each vector", "recall@10 against exact search")
-    axes.set_xscale("log")
-    for number, (kind, size, found) in enumerate(rows):
-        draw_line(axes, number, kind, [size], [found])
-    axes.axhline(recall, color="0.5", linewidth=1, label=f"target: {recall:g}")
-    return place_legend(figure, axes)
-
-
 def new_axes(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     """A figure with one grid and the names of its axes."""
     figure = new_figure(8.5, 4.8)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from similis.data.content import digest_of
-from similis.data.examples import FeatureData, ItemData, Request
+from similis.data.examples import FeatureData, ImageData, Request, item_data
 from similis.data.items import KINDS, is_item, item_digest, open_item
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
@@ -97,11 +97,11 @@ class Encoder:
         data = FeatureData(features, torch.zeros(len(features), dtype=torch.long))
         return self._forward(Loader(data, device=self.machine.chosen), len(features), batch_size)
 
-    def _item_data(self, items: Sequence[Any]) -> ItemData:
+    def _item_data(self, items: Sequence[Any]) -> ImageData:
         look = self.embedder.preprocessing
         if look is None:
             raise UserError("this model takes vectors, which have no places; give it a network of images")
-        return ItemData(items, look)
+        return item_data(items, look)
 
     def prepare(self, items: Sequence[Any]) -> tuple[Any, Tensor]:
         """Pixels (n, S, S, 3) as the network sees them, and the same normalised, (n, 3, S, S), on its device."""
@@ -132,7 +132,7 @@ class Encoder:
             data = (
                 FeatureData(torch.stack(inputs), torch.zeros(len(new), dtype=torch.long))
                 if look is None
-                else ItemData(inputs, look, names=[names[place] for place in new])
+                else item_data(inputs, look, [names[place] for place in new])
             )
             loader = Loader(data, channels_last=look is not None, device=self.machine.chosen)
             vectors[new] = self._forward(loader, len(new), batch_size)

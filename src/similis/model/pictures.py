@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from similis.data.images import prepare
-from similis.data.manifest import Manifest
-from similis.figures.contact_sheet import Pixels
 from similis.figures.learning_curves import TRAINED, draw_curves, read_curves
 from similis.run.result import RunResult
 from similis.run.untouched import best_before, name_before
@@ -16,13 +13,12 @@ from similis.training.folder import RunFolder
 from similis.values import UserError
 
 SIDE = 112
-PNG_END = b"IEND\xaeB`\x82"
 
 
 def write_curves(result: RunResult) -> Path:
     """Write ``curves.png`` into the run folder, unless it is there."""
     path = result.folder / "curves.png"
-    if not is_whole(path):
+    if not path.is_file():
         write_picture(draw_run_curves(result), path)
     return path
 
@@ -39,16 +35,6 @@ def draw_run_curves(result: RunResult) -> Any:
         test[TRAINED] = result.test["recall@1"]
     name = f"{result.spec.objective.loss} on {Path(result.spec.data.source).name}"
     return draw_curves(curves, chosen=result.epochs, measured_on=words, title=name, test=test)
-
-
-def thumbnail(manifest: Manifest, row: int) -> Pixels:
-    """A small picture of a row, of its own shape."""
-    return prepare(manifest.read_bytes(row), resize=SIDE)
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a picture is there to its last byte."""
-    return path.is_file() and path.read_bytes().endswith(PNG_END)
 
 
 def write_picture(figure: Any, path: Path) -> None:

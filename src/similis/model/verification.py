@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
-from similis.figures.verification_plot import VerificationCurves
 from similis.model.bundle_files import THRESHOLD, read_lists
 from similis.model.encoding import Encoder
 from similis.model.finished import trained_model
@@ -211,19 +209,6 @@ def read_threshold(folder: Path) -> Threshold | None:
         return TypeAdapter(Threshold).validate_python(values)
     except ValidationError as error:
         raise damage_error(folder / THRESHOLD, f"not a threshold of this version: {error}") from error
-
-
-def curves_of(found: Verification) -> VerificationCurves:
-    """What the figure of a verification shows."""
-    return VerificationCurves(
-        found.far,
-        found.threshold[found.far].value,
-        list(zip(found.roc_far.tolist(), *(part.tolist() for part in found.roc), strict=True)),
-        found.similarity.tolist(),
-        found.counts[0].tolist(),
-        found.counts[1].tolist(),
-        [value for value in found.class_threshold.tolist() if not math.isnan(value)],
-    )
 
 
 def read_trained_on(folder: Path) -> TrainedOn | None:

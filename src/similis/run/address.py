@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,22 +23,6 @@ from similis.values import UserError
 # Raise it by hand in the change that changes a number of any run: every run then has a new address. The sources of
 # losses, miners, samplers and backbones are in the address already; this stands for all that they are built on.
 NUMERICS = 2
-
-# Packages whose code computes runs; the command line and the figures do not.
-ROOMS = ("values.py", "registry.py", "data", "networks", "objective", "engine", "training", "retrieval", "run")
-
-
-@cache
-def code_version() -> str:
-    """A hash over all source files that compute runs: a fact in the record of a run, not a part of its address."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        place = root / room
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            if file.exists():
-                digest.update(f"{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str, device: str = "cpu") -> str:
@@ -130,7 +113,6 @@ def environment() -> dict[str, Any]:
     return {
         "similis": installed_version("similis"),
         "numerics": NUMERICS,
-        "code": code_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),

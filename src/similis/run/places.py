@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import shutil
 from collections.abc import Iterator
@@ -63,22 +62,15 @@ def new_folder(root: Path, name: str, address: str) -> Path:
     try:
         draft.mkdir()
         (draft / ADDRESS).write_text(address, encoding="utf-8")
-        while (path := root / f"{name}-{number}").exists() or not rename_folder(draft, path):
+        while True:
+            try:
+                return draft.rename(root / f"{name}-{number}")
+            except OSError:  # a run folder is never empty, so no rename replaces one
+                if not (root / f"{name}-{number}").exists():
+                    raise
             number += 1
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return path
-
-
-def rename_folder(draft: Path, path: Path) -> bool:
-    """Rename a folder; False if another process took the name at this moment."""
-    try:
-        draft.rename(path)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
-    return True
 
 
 @contextmanager

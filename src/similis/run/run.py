@@ -18,7 +18,7 @@ from similis.data.own_data import OWN, keep_transform, open_dataset
 from similis.networks.backbone import HANDED_OVER
 from similis.networks.own_network import keep_network
 from similis.retrieval.evaluate import Evaluation
-from similis.run.address import NUMERICS, code_version, environment
+from similis.run.address import NUMERICS, environment
 from similis.run.checks import check_run
 from similis.run.evaluation import evaluate_test_split, validation_recall
 from similis.run.fit import choose_share, load_chosen, run_stage
@@ -279,7 +279,6 @@ def collect_facts(run: Prepared) -> dict[str, Any]:
         "preprocessing": None if model.preprocessing is None else asdict(model.preprocessing),
         "device": run.machine.chosen.type,
         "numerics": NUMERICS,
-        "code": code_version(),
         **({"handed over": own} if (own := describe_own(run)) else {}),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 try:
@@ -29,23 +29,6 @@ def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(held)
-
-
-class KernelLock:
-    """The lock that Optuna asks for; a lock file would outlive ``kill -9``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._held = ExitStack()
-
-    def acquire(self) -> bool:
-        """Wait for the lock."""
-        self._held.enter_context(hold_lock(self.path))
-        return True
-
-    def release(self) -> None:
-        """Give it back."""
-        self._held.close()
 
 
 def drop_partial_line(path: Path) -> None:

@@ -24,7 +24,7 @@ from similis.training.files import damage_error, replace_file
 from similis.values import DataError, import_extra
 
 SIDE, COLUMNS = 80, 25  # pixels of a photo on the page, photos in a line of the picture that holds them all
-REPORT, POINTS, TABLE = "report.html", "report-points.json", "embeddings.parquet"
+REPORT, POINTS = "report.html", "report-points.json"
 
 
 def write_report(
@@ -50,8 +50,6 @@ def write_report(
         raise damage_error(folder / "embeddings.csv", error) from error
     found = collect(embeddings, sides, named)
     rows = found.pop("rows")
-    if large := len(named.paths) > MOST:
-        write_table(folder / TABLE, embeddings, named)
     picture = None if read is None else draw_photos(rows, read)
     points = json.dumps({"rows": rows, **found["map"]})
     replace_file(folder / POINTS, lambda beside: beside.write_text(points, encoding="utf-8"))
@@ -62,7 +60,7 @@ def write_report(
     )  # fmt: skip
     text = environment.get_template("page.html").render(
         name=folder.name, values=values, rows=measured_networks(values), answer=answer(values, own),
-        large=large and folder / TABLE, data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS},
+        large=len(named.paths) > MOST, data=found | {"picture": picture, "side": SIDE, "columns": COLUMNS},
         settings=values["spec"], best=best_before(values["before"]) if values["before"] else None,
         what=own.head if own.is_closed_form else "training",
     )  # fmt: skip
@@ -104,15 +102,3 @@ def draw_photos(rows: Sequence[int], read: Callable[[int], bytes]) -> str:
     held = io.BytesIO()
     import_extra("PIL.Image").fromarray(paper).save(held, "WEBP", quality=55)
     return "data:image/webp;base64," + base64.b64encode(held.getvalue()).decode()
-
-
-def write_table(path: Path, embeddings: Mapping[str, Tensor], named: Named) -> None:
-    """All test photos with their vectors as Parquet, for a viewer of large sets."""
-    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
-    rows = embeddings["ids"].tolist()
-    columns = {
-        "path": [named.paths[row] for row in rows],
-        "class_name": [named.names[named.classes[row]] for row in rows],
-        "vector": list(embeddings["vectors"].float().numpy()),
-    }
-    replace_file(path, lambda beside: parquet.write_table(arrow.table(columns), beside))

@@ -74,7 +74,6 @@ def section_content(judged: JudgedTable, out: Path, *, times: bool) -> dict[str,
         "learning": pictures.learning_picture(judged, out),
         "curves": tables.curve_table(table),
         "folds": tables.fold_table(table),
-        "cost": pictures.cost_picture(table, out) if times else None,
         "times": tables.time_table(table) if times else None,
     }
 

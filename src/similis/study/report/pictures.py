@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from similis.figures.forest_plot import ForestRow, draw_forest
-from similis.figures.recall_plots import draw_cost, draw_progress, draw_recall_by_loss, draw_recall_lines
+from similis.figures.recall_plots import draw_progress, draw_recall_by_loss, draw_recall_lines
 from similis.study.plan.schema import Plan
 from similis.study.report.judged_table import JudgedTable
 from similis.study.report.search_tables import Searches
@@ -106,18 +106,6 @@ def draw_means(
     curves = {name: [100 * float(np.mean(each)) for each in zip(*found, strict=False)] for name, found in runs.items()}
     words = ", ".join(f"{name} ends at {values[-1]:.1f}" for name, values in curves.items() if values)
     return draw_progress(curves, title, names, highlighted), words
-
-
-def cost_picture(table: FairTable, out: Path) -> Picture:
-    """Seconds of training steps and mining against recall."""
-    rows = []
-    for c, name in enumerate(table.names):
-        costs = [run["cost"] for run in table.records[name]]
-        seconds = float(np.mean([cost["seconds"] + cost.get("mining_seconds", 0.0) for cost in costs]))
-        rows.append((name, seconds, 100 * float(table.scores.means[c])))
-    words = ", ".join(f"{name} {seconds:.0f} s and {recall:.1f} %" for name, seconds, recall in rows)
-    figure = draw_cost(rows, f"Cost against quality: {table.title}")
-    return save_picture(figure, out, f"cost-{table.arena}-{table.length}", f"Seconds and R@1: {words}")
 
 
 def condition_pictures(plan: Plan, tables: Sequence[FairTable], out: Path) -> dict[str, Picture]:

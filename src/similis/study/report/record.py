@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,10 +64,4 @@ def rank_figures(tables: Sequence[FairTable]) -> dict[str, Any]:
 
 def round_values(value: Any) -> Any:
     """Numbers with as many digits as every machine agrees on; what is no number becomes null."""
-    if isinstance(value, dict):
-        return {key: round_values(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [round_values(each) for each in value]
-    if isinstance(value, float):
-        return round(value, DIGITS) if math.isfinite(value) else None
-    return value
+    return json.loads(json.dumps(value), parse_float=lambda it: round(float(it), DIGITS), parse_constant=lambda _: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +16,7 @@ from optuna.trial import FrozenTrial
 
 from similis.study.plan.schema import SearchPlan
 from similis.study.records import Record
-from similis.training.file_lock import KernelLock, drop_partial_line
+from similis.training.file_lock import drop_partial_line
 
 
 def open_study(name: str, search: SearchPlan, journal: Path, draws: str) -> Any:
@@ -46,12 +47,10 @@ def resume_trial(study: Any, number: int) -> Any:
 
 def tell_result(study: Any, number: int, record: Record) -> None:
     """Tell Optuna how a trial ended, unless that happened before a crash."""
-    if study.get_trials(deepcopy=False)[number].state.is_finished():
-        return
     if record["state"] == "pruned":
-        study.tell(number, state=optuna.trial.TrialState.PRUNED)
+        study.tell(number, state=optuna.trial.TrialState.PRUNED, skip_if_finished=True)
     else:
-        study.tell(number, record["value"])
+        study.tell(number, record["value"], skip_if_finished=True)
 
 
 def is_below_median(study: Any, value: float, step: int, startup: int) -> bool:
@@ -65,7 +64,7 @@ def open_journal(file: Path) -> JournalStorage:
     """Where Optuna keeps the trials of a search: a file beside the runs."""
     file.parent.mkdir(parents=True, exist_ok=True)
     drop_partial_line(file)
-    lock: Any = KernelLock(file.with_suffix(".lock"))  # has what Optuna asks of a lock; its base class is private
+    lock: Any = threading.Lock()  # the search holds a file of its own, so this process alone writes
     return JournalStorage(JournalFileBackend(str(file), lock_obj=lock))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -167,23 +168,14 @@ def smallest_sample(design: PairDesign, outcome: Outcome, size: float, margin: f
 
 
 def first_enough(is_enough: Callable[[int], bool], low: int, most: int) -> int | None:
-    """The smallest number from ``low`` to ``most`` that is enough, by doubling and halving; None if there is none.
+    """The smallest number from ``low`` to ``most`` that is enough; None if there is none.
 
     Example:
         >>> first_enough(lambda number: number >= 37, 3, 1000)
         37
     """
-    if is_enough(low):
-        return low
-    high = low
-    while not is_enough(high):
-        if high == most:
-            return None
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    found = low + bisect_left(range(low, most + 1), True, key=is_enough)
+    return found if found <= most else None
 
 
 def expected_power(
