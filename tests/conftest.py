@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 QUICK = (
     "cli/test_main.py", "contracts/test_losses.py", "data/test_samplers.py", "data/test_splits.py",
     "data/test_transforms.py", "networks/test_pooling.py", "objective/losses", "objective/test_context.py",
-    "objective/test_loss.py", "objective/backends/tiled/test_tile_gradient.py", "objective/terms/test_distances.py",
+    "objective/test_loss.py", "objective/backends/tiled/test_backend.py", "objective/terms/test_distances.py",
     "retrieval/metrics/test_ranking.py", "run/test_spec.py", "study/plan/test_plan.py", "test_labels.py",
     "test_registry.py", "test_sphere.py", "test_values.py",
 )  # fmt: skip

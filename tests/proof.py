@@ -2,7 +2,8 @@
 
 Each ``tests/objective/losses/test_NAME.py`` defines ``ORACLES``: form -> plain-loop function
 ``oracle(x, labels, learned, options)`` for every form that the registry declares, and may define
-``PEERS``: form -> :class:`Peer`, the same loss in pytorch-metric-learning with a verdict.
+``PEERS``: form -> :class:`Peer`, the same loss in pytorch-metric-learning with a verdict, and ``WORKED``: arguments,
+options and value of worked examples.
 """
 
 import importlib
@@ -31,6 +32,34 @@ class Peer:
     value: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]
     agrees: bool = True
     note: str = ""
+
+
+def peer_of(name: str, **options: Any) -> Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]:
+    """The value of a loss of the peer library."""
+
+    def value(x: Tensor, labels: Tensor, learned: dict[str, Tensor]) -> Tensor:
+        from pytorch_metric_learning import losses as theirs
+
+        return getattr(theirs, name)(**options)(x, labels)
+
+    return value
+
+
+def proxy_peer(name: str, **options: Any) -> Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]:
+    """The value of a loss of the peer library with our proxies in place of its own."""
+
+    def value(x: Tensor, labels: Tensor, learned: dict[str, Tensor]) -> Tensor:
+        from pytorch_metric_learning import losses as theirs
+
+        made = getattr(theirs, name)(num_classes=len(learned["proxies"]), embedding_size=x.shape[1], **options)
+        proxies = learned["proxies"].flatten(0, -2).to(x.dtype)
+        if hasattr(made, "W"):
+            made.W.data = proxies.T
+        else:
+            made.proxies.data = proxies
+        return made(x, labels)
+
+    return value
 
 
 def proof_of(name: str) -> Any:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from similis.introspection import keyword_defaults, source_text
-from similis.values import DeviceBudget, Options, OptionValue
+from similis.values import Options, OptionValue
 
 Family = Literal["pair", "triplet", "proxy", "classification"]
 ClassSampling = Literal["none", "unbiased", "biased"]
@@ -91,7 +91,6 @@ class LossEntry(Entry):
     class_sampling: ClassSampling = "none"
     lr_multiplier: float = 1.0
     exempt: Mapping[str, str] = field(default_factory=dict)
-    budgets: Mapping[str, DeviceBudget] = field(default_factory=dict)
     plain: object = None  # of a file, not registered: a function or nn.Module of (embeddings, labels)
 
     @property
@@ -104,14 +103,10 @@ class LossEntry(Entry):
 
 @dataclass(frozen=True)
 class MinerEntry(Entry):
-    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``).
-
-    ``waits`` is how often a step that mines may wait for an accelerator: what is found decides the shapes of lists.
-    """
+    """A miner: which tuples it returns, and whether one anchor's tuples depend on another's (``joint``)."""
 
     returns: Literal["pairs", "triplets"]
     joint: bool = False
-    waits: int = 14
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import importlib
 import logging
 import math
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
@@ -28,7 +28,7 @@ from similis.entries import Range as Range
 from similis.entries import RegulariserEntry as RegulariserEntry
 from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
-from similis.values import Communicator, DeviceBudget, Options, UserError
+from similis.values import Communicator, Options, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,15 @@ class Registry(Generic[E]):
             both = f"{known.function.__module__} and again by {entry.function.__module__}"
             raise UserError(f"{self.kind} {entry.name!r} is registered by {both}; choose another name for one of them")
         self._entries[entry.name] = entry
+
+    def register(self, make: Callable[[F], E]) -> Callable[[F], F]:
+        """Register the decorated function as the entry that ``make`` makes of it."""
+
+        def register(function: F) -> F:
+            self.add(make(function))
+            return function
+
+        return register
 
     def get(self, name: str) -> E:
         """The entry of that name, or of ``FILE.py:FUNCTION``; an unknown name is answered with the nearest one."""
@@ -122,20 +131,11 @@ class Registry(Generic[E]):
             logger.warning("%s; mend or uninstall it, all else works without it", sentence)
 
 
-COMMUNICATORS = "similis.engine.collectives"  # imported when ranks are asked for; it registers what finds them
-_find_ranks: list[Callable[[object], Communicator | None]] = []
-
-
-def register_communicator(find: Callable[[Any], Communicator | None]) -> Callable[[Any], Communicator | None]:
-    """Register what finds the ranks of a process group, so that packages below the engine can ask for them."""
-    _find_ranks[:] = [find]
-    return find
-
-
 def find_communicator(group: object = None) -> Communicator | None:
     """The ranks of a process group, None for that of all processes; None if this process is alone."""
-    importlib.import_module(COMMUNICATORS)
-    return _find_ranks[0](group)
+    # by name: packages below the engine ask for ranks, and do not import it
+    found: Communicator | None = importlib.import_module("similis.engine.collectives").find_ranks(group)
+    return found
 
 
 losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses", plain_loss)
@@ -157,13 +157,12 @@ def register_loss(
     presets: Mapping[str, Preset] | None = None,
     space: Mapping[str, Range] | None = None,
     accepts: Literal["pairs", "triplets"] | None = None,
-    sampler: Literal["balanced", "random"] = "balanced",
+    sampler: Literal["balanced", "random"] | None = None,
     relation: Literal["none", "sets", "graded"] = "none",
     memory: bool = False,
     class_sampling: ClassSampling = "none",
     lr_multiplier: float = 1.0,
     exempt: Mapping[str, str] | None = None,
-    budgets: Mapping[str, DeviceBudget] | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as a loss under its own name.
 
@@ -180,23 +179,22 @@ def register_loss(
         presets: settings of the sources by name: ``paper``, ``thesis``, ``thesis_tuned``.
         space: option -> range for the hyper-parameter search.
         accepts: the tuples of a miner that it can be restricted to.
-        sampler: the batches it needs: several images of each class, or any.
+        sampler: the batches it needs: several images of each class, or any; None: any, if it learns classes.
         relation: whether a matrix may stand in for labels: only as sets, or with its grades.
         memory: whether a cross-batch memory may extend its references.
         class_sampling: whether a sample of the classes may stand for all, and whether that biases the loss.
         lr_multiplier: learning rate of its parameters relative to the backbone's.
         exempt: contract name -> reason why this loss does not keep it.
-        budgets: form -> what its step may ask of an accelerator, where that is more than usual.
     """
 
     def register(function: F) -> F:
+        usual: Literal["balanced", "random"] = "random" if family in ("proxy", "classification") else "balanced"
         entry = LossEntry(
             name=function.__name__, function=function, paper=paper, family=family, geometry=geometry,
             input=input, cost=cost, network=network, weight=weight, learns=dict(learns or {}),
             forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
-            accepts=accepts, sampler=sampler, relation=relation, memory=memory,
+            accepts=accepts, sampler=sampler or usual, relation=relation, memory=memory,
             class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
-            budgets=dict(budgets or {}),
         )  # fmt: skip
         check_takes(entry.name, function, {"tuples": accepts and "accepts", "references": memory and "memory"})
         if family not in get_args(Family):
@@ -215,22 +213,18 @@ def register_miner(*, returns: Literal["pairs", "triplets"], paper: str, joint: 
         paper: authors, title, venue, year.
         joint: its tuples of one anchor depend on those of others: it must see all rows at once.
     """
-
-    def register(function: F) -> F:
-        miners.add(MinerEntry(name=function.__name__, function=function, paper=paper, returns=returns, joint=joint))
-        return function
-
-    return register
+    return miners.register(lambda function: MinerEntry(function.__name__, function, paper, returns, joint))
 
 
 def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
     """Register the decorated function as a regulariser under its own name."""
+    return regularisers.register(lambda function: RegulariserEntry(function.__name__, function, paper, cost))
 
-    def register(function: F) -> F:
-        regularisers.add(RegulariserEntry(name=function.__name__, function=function, paper=paper, cost=cost))
-        return function
 
-    return register
+def check_known(kind: str, name: object, known: Collection[str]) -> None:
+    """Raise with the sentence of :func:`unknown` for a name that is none of those known."""
+    if name not in known:
+        raise UserError(unknown(kind, name, known))
 
 
 def unknown(kind: str, name: object, known: Iterable[str], *, elsewhere: Iterable[str] = ()) -> str:

@@ -75,14 +75,6 @@ def import_extra(module: str, extra: str | None = None) -> Any:
         raise MissingExtraError(top, extra or EXTRAS[top]) from error
 
 
-class DeviceBudget(NamedTuple):
-    """What a step may ask of an accelerator: launches as one matrix, launches in 2 x 2 tiles, waits of the host."""
-
-    dense: int = 200
-    tiled: int = 1500
-    waits: int = 2
-
-
 class Counts(NamedTuple):
     """How much a miner found: a run that mines nothing looks like convergence."""
 
@@ -149,27 +141,21 @@ class Communicator(Protocol):
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum of ``value`` over all processes; its gradient reaches every process."""
-        ...
 
     def counts(self, rows: int, call: str = "") -> tuple[int, ...]:
         """The number of rows that each process has, in the order of ranks; raises if they name different calls."""
-        ...
 
     def gather(self, rows: Tensor, counts: tuple[int, ...]) -> Tensor:
         """The rows of all processes in the order of ranks; the gradient of a row returns to its owner."""
-        ...
 
     def broadcast(self, value: Tensor, source: int = 0) -> Tensor:
         """The value of one process, without gradient."""
-        ...
 
     def average(self, values: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over all processes, in place and without gradient."""
-        ...
 
     def barrier(self) -> None:
         """Return when every process has come here."""
-        ...
 
 
 @dataclass(frozen=True)

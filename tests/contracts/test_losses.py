@@ -4,7 +4,7 @@ import pytest
 
 from similis.registry import losses
 from tests.contracts.contracts import CONTRACTS, exemption
-from tests.proof import SHAPES, forms
+from tests.proof import SHAPES, forms, proof_of
 
 
 def cases():
@@ -23,9 +23,23 @@ def test_contract(contract, entry, form):
     contract.check(entry, form)
 
 
+WORKED = [
+    pytest.param(entry.function, *row, id=f"{entry.name}-{number}")
+    for entry in losses
+    for number, row in enumerate(getattr(proof_of(entry.name), "WORKED", ()))
+]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("function", "arguments", "options", "expected"), WORKED)
+def test_worked_numbers(function, arguments, options, expected):
+    assert float(function(*arguments, **options)) == pytest.approx(expected, abs=1e-6)
+
+
 def test_there_is_something_to_check():
     assert {"triplet", "proxy_anchor"} <= {entry.name for entry, _ in forms()}
     assert len(CONTRACTS) == 18
+    assert len(WORKED) > 100
 
 
 EXEMPT = [pytest.param(entry, key, id=f"{entry.name}-{key}") for entry in losses for key in entry.exempt]

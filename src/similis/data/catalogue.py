@@ -36,12 +36,7 @@ Opener = Callable[..., Manifest]
 
 def register_dataset(*, paper: str, counts: dict[str, Counts]) -> Callable[[Opener], Opener]:
     """Register the decorated function as a data set under its own name, with its official counts by part."""
-
-    def register(function: Opener) -> Opener:
-        known.add(DatasetEntry(name=function.__name__, function=function, paper=paper, counts=counts))
-        return function
-
-    return register
+    return known.register(lambda function: DatasetEntry(function.__name__, function, paper, counts))
 
 
 def place_of(root: str | None) -> Path:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from similis.data.images import Interpolation, Pixels, apply_affine, resize
 from similis.data.random_draws import counter_draws
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import Preprocessing, UserError
 
 _TRIES = 10
@@ -66,8 +66,7 @@ def policy_of(name: str) -> Policy:
         >>> policy_of("resize-crop").crop
         'random'
     """
-    if name not in POLICIES:
-        raise UserError(unknown("transform policy", name, POLICIES))
+    check_known("transform policy", name, POLICIES)
     return POLICIES[name]
 
 

@@ -21,7 +21,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.registry import register_communicator
 from similis.values import Communicator, UserError
 
 # torch 2.13 renamed both and warns about the old names, which are all that torch 2.6 has
@@ -186,7 +185,6 @@ class _Gather(torch.autograd.Function):
 _known: dict[dist.ProcessGroup, Collectives] = {}
 
 
-@register_communicator
 def find_ranks(group: dist.ProcessGroup | None = None) -> Collectives | None:
     """The communicator of a process group, made once; None where this process is alone."""
     if not dist.is_available() or not dist.is_initialized():

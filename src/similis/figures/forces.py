@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from similis.introspection import keyword_defaults
-from similis.registry import LossEntry, losses, unknown
-from similis.values import UserError
+from similis.registry import LossEntry, check_known, losses
 
 if TYPE_CHECKING:
     from similis.objective.loss import Loss
@@ -100,8 +99,7 @@ def build_drawn_loss(name: str, form: str | None, settings: Settings = None) -> 
 
     entry = losses.get(name)
     chosen = next(iter(entry.forms)) if form is None else form
-    if chosen not in entry.forms:
-        raise UserError(unknown(f"form of {name}", chosen, entry.forms))
+    check_known(f"form of {name}", chosen, entry.forms)
     changed: dict[str, Any] = lower_counts(entry, chosen) | dict(settings or {})
     options: dict[str, Any] = {**entry.forms[chosen], **changed}
     made = loss(name, num_classes=len(PROXY_DEGREES), dim=2, **options).double()

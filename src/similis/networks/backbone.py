@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from similis.networks.pooling import gap
 from similis.networks.weights import Loaded, fetch_weights, load_weights, read_weights
-from similis.registry import Entry, Registry, unknown
+from similis.registry import Entry, Registry, check_known, unknown
 from similis.values import MissingExtraError, Options, Preprocessing, UserError, import_extra
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,12 +69,7 @@ backbones: Registry[Entry] = Registry("backbone", "similis.networks.backbones")
 
 def register_backbone(*, paper: str, name: str | None = None) -> Callable[[F], F]:
     """Register the decorated builder, under its own name unless ``name`` is given."""
-
-    def register(function: F) -> F:
-        backbones.add(Entry(name=name or function.__name__, function=function, paper=paper))
-        return function
-
-    return register
+    return backbones.register(lambda function: Entry(name or function.__name__, function, paper))
 
 
 def build_backbone(setting: Setting, options: Options) -> Backbone:
@@ -87,8 +82,7 @@ def build_backbone(setting: Setting, options: Options) -> Backbone:
         entry = backbones.get(ZOO)
         setting = setting._replace(name=zoo_name(setting.name))
     for key in options:
-        if key not in entry.options:
-            raise UserError(unknown(f"option of the backbone {entry.name}", key, entry.options))
+        check_known(f"option of the backbone {entry.name}", key, entry.options)
     backbone: Backbone = entry.function(setting, **options)
     return backbone
 

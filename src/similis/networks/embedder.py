@@ -12,7 +12,7 @@ from similis.networks.backbone import HANDED_OVER, Backbone, Setting, build_back
 from similis.networks.own_network import build_own
 from similis.networks.pooling import OWN, POOLINGS, Pooling
 from similis.networks.weights import build_initialised, part_generator
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.sphere import unit, widen
 from similis.values import Options, Preprocessing, UserError
 
@@ -218,8 +218,7 @@ def build_embedder(
         >>> model.dim, model.preprocessing.size
         (128, 32)
     """
-    if pooling not in (*POOLINGS, OWN):  # before any weights are fetched
-        raise UserError(unknown("pooling", pooling, [*POOLINGS, OWN]))
+    check_known("pooling", pooling, [*POOLINGS, OWN])  # before any weights are fetched
     if dim < 0:
         raise UserError(f"dim is {dim}; allowed are 1 and more, or 0 for no head")
     if image_size is not None and image_size < 1:

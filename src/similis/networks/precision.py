@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import DataError, UserError
 
 PRECISIONS = ("float32", "float16", "int8")
@@ -21,8 +21,7 @@ SPARE_BITS = 8  # of a scale's mantissa are 0: seven bits times the other sixtee
 
 def check_precision(precision: str) -> None:
     """Raise for an unknown name."""
-    if precision not in PRECISIONS:
-        raise UserError(unknown("precision", precision, PRECISIONS))
+    check_known("precision", precision, PRECISIONS)
 
 
 def narrow(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:

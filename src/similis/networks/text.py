@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from similis.networks.weights import read_weights, weights_hash
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import DataError, UserError, import_extra
 
 TEMPLATE = "a photo of a {}"
@@ -35,8 +35,7 @@ class ClassSimilarity(NamedTuple):
         """The matrix for these classes in this order; an unknown name raises an error with the nearest."""
         place = {name: row for row, name in enumerate(self.names)}
         for name in names:
-            if name not in place:
-                raise UserError(unknown("class name", name, place))
+            check_known("class name", name, place)
         rows = torch.tensor([place[name] for name in names], dtype=torch.int64)
         return self.matrix[rows][:, rows]
 

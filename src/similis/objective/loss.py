@@ -28,7 +28,7 @@ from similis.objective.comparison.proxies import Size
 from similis.objective.context import Partition, current_context, draw_number
 from similis.objective.documents import document_references, encode_sides
 from similis.objective.host_copies import plan_on_host, share_host_copies
-from similis.objective.loss_options import check_options, get_preset, keyword_options
+from similis.objective.loss_options import check_options, get_preset
 from similis.objective.mining import Miner, check_call, check_found, mine_tuples, resolve_miner
 from similis.objective.ranks import Ranks, join_ranks, share_batch
 from similis.objective.references import References, batch_references
@@ -38,7 +38,6 @@ from similis.values import Counts, Options, OptionValue, Pairs, Triplets, UserEr
 
 BUILT_WITH = ("class_ids", "dim", "num_classes")  # what a loss with proxies is given beside its options
 Given = tuple[References | None, Pairs | Triplets | None]  # what a call names instead of its batch and its miner
-MINES_ITSELF = "mined"  # option of a loss that mines on its own, which a miner overrides
 
 
 class Loss(nn.Module):
@@ -235,8 +234,8 @@ class Loss(nn.Module):
         return [{"params": own, "lr": lr * self.lr_multiplier}] if own else []
 
     def extra_repr(self) -> str:
-        """Name, options and miner, for ``print(loss)``."""
-        words = [f"{key}={value!r}" for key, value in self.options.items() if self.miner is None or key != MINES_ITSELF]
+        """Name, options but ``mined`` where a miner overrides it, and the miner, for ``print(loss)``."""
+        words = [f"{key}={value!r}" for key, value in self.options.items() if self.miner is None or key != "mined"]
         if self.miner is not None:
             words.append(f"miner={getattr(self.miner, '__name__', self.miner)!r}")
         return ", ".join([repr(self.entry.name), *words])
@@ -292,8 +291,9 @@ def loss(
         elif start is not None:  # a plain number: this time the argument is a constant, not learned
             formula[argument] = start
     wanted = miner if miner is not None else (chosen.miner if chosen else None)
+    plain = {key: value for key, value in keyword_defaults(entry.function).items() if key not in entry.learns}
     made = Loss(
-        entry, {**keyword_options(entry), **formula}, learned, class_ids=ids, names=names,
+        entry, plain | formula, learned, class_ids=ids, names=names,
         miner=resolve_miner(entry, wanted), lr_multiplier=chosen.lr_multiplier if chosen else None, seed=seed,
     )  # fmt: skip
     made.ranks = Ranks(group) if distributed else None

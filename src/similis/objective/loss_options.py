@@ -9,9 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from torch import Tensor
 
-from similis.introspection import keyword_defaults
 from similis.objective.mining import resolve_miner
-from similis.registry import Family, LossEntry, Preset, losses, unknown
+from similis.registry import Family, LossEntry, Preset, check_known, losses, unknown
 from similis.values import Options, OptionValue, UserError
 
 
@@ -99,11 +98,5 @@ def get_preset(entry: LossEntry, name: str | None) -> Preset | None:
     """The preset of that name, None for None."""
     if name is None:
         return None
-    if name not in entry.presets:
-        raise UserError(unknown(f"preset of {entry.name}", name, entry.presets))
+    check_known(f"preset of {entry.name}", name, entry.presets)
     return entry.presets[name]
-
-
-def keyword_options(entry: LossEntry) -> dict[str, OptionValue]:
-    """Options of the formula alone, without what is learned."""
-    return {k: v for k, v in keyword_defaults(entry.function).items() if k not in entry.learns}

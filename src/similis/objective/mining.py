@@ -55,7 +55,11 @@ def mine_tuples(
                 "this miner compares the rows of all ranks, and ranks differ in columns if each query has negatives of "
                 "its own; pass negatives of shape (N, D), or use another miner"
             )
-        return mine_jointly(mine, similarity, positive, negative, joint)
+        if joint is None:
+            return mine(similarity, positive, negative)
+        # one anchor's choice may depend on another's: every rank mines the whole matrix with the same generator
+        whole = (joint.gather(part) for part in (similarity, positive, negative))
+        return select_own_tuples(mine(*whole), joint)
 
 
 def mines_single_rows(miner: Callable[..., Found]) -> bool:
@@ -69,30 +73,6 @@ def mine_rows(
     """What a miner of single rows finds for this rank's anchors; draws know a row's number in the global batch."""
     numbered = joint is not None and "first" in inspect.signature(mine).parameters
     return mine(similarity, positive, negative, **({"first": joint.first} if joint and numbered else {}))
-
-
-def mine_jointly(
-    mine: Callable[..., Found],
-    similarity: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    joint: Partition | None,
-) -> Found:
-    """What a miner finds for the anchors of this rank when it looks at those of all ranks.
-
-    Such a miner may let one anchor's choice depend on another's. So every rank mines the whole matrix
-    with the same generator and keeps the tuples of its own anchors.
-
-    Args:
-        mine: (similarity, positive, negative) -> tuples.
-        similarity: (B, M), rows of this rank.
-        positive: (B, M).
-        negative: (B, M).
-        joint: how the rows are spread over ranks; None if they are all here.
-    """
-    if joint is None:
-        return mine(similarity, positive, negative)
-    return select_own_tuples(mine(joint.gather(similarity), joint.gather(positive), joint.gather(negative)), joint)
 
 
 def check_call(entry: LossEntry, labels: Tensor, references: References | None, tuples: object) -> None:

@@ -129,11 +129,6 @@ class References:
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
 
-    @property
-    def live(self) -> int:
-        """Samples of the live batch, those of all ranks: the first block."""
-        return len(self.blocks[0])
-
     def cut(self, size: int) -> References:
         """The same references, first ``size`` coordinates only."""
         own = None if self.documents is None else self.documents._replace(vectors=self.documents.vectors[:, :size])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.retrieval.intervals import DRAWS, Interval, mean_interval
 from similis.values import Neighbors, UserError
 
@@ -38,8 +38,7 @@ class Evaluation:
 
     def interval(self, metric: str, *, share: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Interval:
         """The mean of a metric and its interval for other classes of the same kind: see :func:`mean_interval`."""
-        if metric not in self.per_query:
-            raise UserError(unknown("metric", metric, self.per_query))
+        check_known("metric", metric, self.per_query)
         return mean_interval(self.per_query[metric], self.labels, share=share, draws=draws, seed=seed)
 
     def __repr__(self) -> str:

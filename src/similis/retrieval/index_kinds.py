@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import UserError, import_extra
 
 Array = np.ndarray[Any, Any]
@@ -49,8 +49,7 @@ KINDS = {
 
 def empty_codes(kind: str, count: int, dim: int) -> Any:
     """Codes of faiss for that many vectors, which wait for their training; None for "flat", which has none."""
-    if kind not in KINDS:
-        raise UserError(unknown("index", kind, list(KINDS)))
+    check_known("index", kind, KINDS)
     faiss, plan = import_extra("faiss"), KINDS[kind]
     if kind == "flat":
         return None

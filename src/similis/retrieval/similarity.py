@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.sphere import unit, widen
 from similis.values import DivergedError, UserError
 
@@ -38,8 +38,7 @@ def to_comparable(vectors: Tensor, similarity: Similarity = "cosine") -> Tensor:
         >>> to_comparable(torch.tensor([[3.0, 4.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929]]
     """
-    if similarity not in get_args(Similarity):
-        raise UserError(unknown("similarity", similarity, get_args(Similarity)))
+    check_known("similarity", similarity, get_args(Similarity))
     if vectors.ndim != 2 or not vectors.is_floating_point():
         raise UserError(
             f"vectors of shape {tuple(vectors.shape)} and {vectors.dtype} given; a matrix (N, D) of floats is needed"

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import UserError
 
 Array = NDArray[np.floating[Any]]
@@ -110,8 +110,7 @@ def first_map(name: str, rows: Any, labels: IntArray | None, components: int, ge
     has unit covariance. ``auto`` is the identity at full rank, ``lda`` below the number of classes, ``pca`` between,
     and ``random`` for sparse rows of lower rank. Pairs and triplets have no ``labels``.
     """
-    if name not in INITS:
-        raise UserError(unknown("init", name, list(INITS)))
+    check_known("init", name, INITS)
     width, classes = rows.shape[1], 0 if labels is None else len(np.unique(labels))
     if name == "auto":
         few = "random" if issparse(rows) else "lda" if components < classes else "pca"

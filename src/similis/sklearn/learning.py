@@ -14,7 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from similis.introspection import keyword_defaults
 from similis.objective.loss import Loss
-from similis.registry import losses, unknown
+from similis.registry import check_known, losses, unknown
 from similis.sklearn import objectives
 from similis.sklearn.features import Array, IntArray, class_deviations, to_dense
 from similis.sklearn.objectives import Objective
@@ -108,8 +108,7 @@ class Problem(NamedTuple):
 def check_parameters(given: Parameters) -> None:
     """Refuse names that do not exist and numbers out of range; (x.z + c)^q is a kernel for whole q and c >= 0 only."""
     for kind, known in CHOICES.items():
-        if getattr(given, kind) not in known:
-            raise UserError(unknown(kind, getattr(given, kind), list(known)))
+        check_known(kind, getattr(given, kind), known)
     whole = not isinstance(given.degree, bool) and isinstance(given.degree, Integral)
     if given.kernel == "poly" and not (whole and min(given.degree - 1, given.coef0) >= 0):
         numbers = f"degree is {given.degree!r}, coef0 is {given.coef0}"

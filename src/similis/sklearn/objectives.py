@@ -14,7 +14,7 @@ import torch
 from torch.nn.utils import vector_to_parameters
 
 from similis.objective.loss import Loss, loss
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.sklearn.features import Array, IntArray, class_blocks, squared_distances, to_dense
 from similis.values import OptionValue, UserError
 
@@ -37,8 +37,7 @@ def nca(_rows: Any, labels: IntArray, weights: Array, *, form: str = "log") -> O
 
     Reference: Goldberger, Roweis, Hinton, Salakhutdinov, NIPS 2004.
     """
-    if form not in ("log", "sum"):
-        raise UserError(unknown("form", form, ["log", "sum"]))
+    check_known("form", form, ["log", "sum"])
     return lambda z: random_neighbours(z, labels, weights, form)
 
 

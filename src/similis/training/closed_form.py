@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import UserError
 
 SHRINKAGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # what validation classes choose from
@@ -133,8 +133,7 @@ FITS: dict[str, Callable[..., Fit]] = {"whitening": fit_whitening, "pca": fit_pc
 
 def get_fit(name: str) -> Callable[..., Fit]:
     """The function of that name; raises an error that names the others."""
-    if name not in FITS:
-        raise UserError(unknown("closed form", name, list(FITS)))
+    check_known("closed form", name, FITS)
     return FITS[name]
 
 

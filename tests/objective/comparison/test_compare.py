@@ -3,40 +3,12 @@
 import pytest
 import torch
 
-from similis.objective.comparison.compare import compare, compare_classes_to, compare_to_classes
-from similis.objective.references import batch_references
-from similis.objective.terms.reductions import total
+from similis.objective.comparison.compare import compare_classes_to, compare_to_classes
 from similis.values import UserError
 from tests.batches import random_batch
 
 X, LABELS = random_batch(0)
 PROXIES = torch.randn(4, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("sphere", [True, False])
-def test_samples_with_samples(sphere):
-    p = compare(X, LABELS, sphere=sphere)
-    rows = torch.nn.functional.normalize(X) if sphere else X
-    assert torch.allclose(p.every(lambda t: total(t.s)), (rows @ rows.T).sum(1))
-    assert p.on_sphere is sphere
-
-
-@pytest.mark.parametrize("sphere", [True, False])
-def test_samples_with_classes(sphere):
-    p = compare_to_classes(X, LABELS, PROXIES, sphere=sphere)
-    a, b = (torch.nn.functional.normalize(v) if sphere else v for v in (X, PROXIES))
-    assert torch.allclose(p.pos(lambda t: total(t.s)), (a * b[LABELS]).sum(1))
-    assert torch.allclose(p.neg(lambda t: total(t.s)), (a @ b.T).sum(1) - (a * b[LABELS]).sum(1))
-
-
-def test_classes_with_samples_from_labels_relation_and_references_agree():
-    hot = torch.nn.functional.one_hot(LABELS, 4)
-    ways = [(LABELS, None), (hot, None), (LABELS, batch_references(X, LABELS))]
-    results = [compare_classes_to(PROXIES, X, y, refs).pos(lambda t: total(t.s)) for y, refs in ways]
-    a, b = (torch.nn.functional.normalize(v) for v in (X, PROXIES))
-    want = ((b @ a.T) * hot.T).sum(1)
-    for got in results:
-        assert torch.allclose(got, want)
 
 
 @pytest.mark.parametrize("strange", [-1, 4, 2**53])

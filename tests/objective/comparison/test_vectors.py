@@ -1,4 +1,4 @@
-"""Comparisons: sets of columns, values of rows and columns, several blocks as if they were one."""
+"""Comparisons: values of rows and columns, several blocks as if they were one."""
 
 import pytest
 import torch
@@ -26,21 +26,6 @@ def cut_in_two(p, at=4):
         for s in (slice(0, at), slice(at, None))
     ]
     return build_comparison(Operands(p.rows, p.row_labels, References(tuple(parts)), p.on_sphere, False), LOCAL)
-
-
-@pytest.mark.parametrize("which", ["pos", "neg", "others", "every"])
-def test_sets_are_those_of_the_definition(which):
-    p = dense()
-    got = getattr(p, which)(lambda t: total(t.s))
-    for i in range(len(X)):
-        same = [bool(LABELS[j] == LABELS[i]) for j in range(len(X))]
-        inside = {
-            "pos": [j for j in range(len(X)) if same[j] and j != i],
-            "neg": [j for j in range(len(X)) if not same[j]],
-            "others": [j for j in range(len(X)) if j != i],
-            "every": list(range(len(X))),
-        }[which]
-        assert float(got[i]) == pytest.approx(sum(float(p.rows[i] @ p.rows[j]) for j in inside), abs=1e-12)
 
 
 @pytest.mark.parametrize("sphere", [True, False])

@@ -12,7 +12,7 @@ from similis.objective.losses.normface import normface
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, circle
 from tests.plain import dot, lse, mean, number, on_sphere
-from tests.proof import Peer
+from tests.proof import Peer, proxy_peer
 
 
 def margin_of(options):
@@ -42,41 +42,24 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle, "no_guard": oracle, "radians": oracle}
 
 
-def peer(margin_deg):
-    def value(x, labels, learned):
-        from pytorch_metric_learning.losses import ArcFaceLoss
-
-        classes = len(learned["proxies"])
-        loss = ArcFaceLoss(num_classes=classes, embedding_size=x.shape[1], margin=margin_deg, scale=64)
-        loss.W.data = learned["proxies"].T.to(x.dtype)
-        return loss(x, labels)
-
-    return value
-
-
 PEERS = {
-    "default": Peer("ArcFaceLoss(margin=28.6)", peer(28.6)),
+    "default": Peer("ArcFaceLoss(margin=28.6)", proxy_peer("ArcFaceLoss", margin=28.6, scale=64)),
     "no_guard": Peer(
         "ArcFaceLoss(margin=1.2 rad)",
-        peer(math.degrees(1.2)),
+        proxy_peer("ArcFaceLoss", margin=math.degrees(1.2), scale=64),
         agrees=False,
         note="the peer always replaces cos(theta + m) by cos(theta) - m sin(m) beyond theta + m = pi; "
         "this form keeps the cosine there, and targets lie beyond for so large a margin",
     ),
-    "radians": Peer("ArcFaceLoss(margin=0.5 rad)", peer(math.degrees(0.5))),
+    "radians": Peer("ArcFaceLoss(margin=0.5 rad)", proxy_peer("ArcFaceLoss", margin=math.degrees(0.5), scale=64)),
 }
 
 
-@pytest.mark.parametrize(
-    ("x", "labels", "proxies", "scale", "expected"),
-    [
-        (A, A_LABELS, PROXIES_A, 64.0, 1.44157845),
-        (A, A_LABELS, PROXIES_A, 16.0, 0.44825269),
-        (B, B_LABELS, PROXIES_B, 64.0, 9.53481185),
-    ],
-)
-def test_worked_numbers(x, labels, proxies, scale, expected):
-    assert float(arcface(x, labels, proxies, scale=scale)) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS, PROXIES_A), {"scale": 64.0}, 1.44157845),
+    ((A, A_LABELS, PROXIES_A), {"scale": 16.0}, 0.44825269),
+    ((B, B_LABELS, PROXIES_B), {"scale": 64.0}, 9.53481185),
+]
 
 
 def test_default_margin_is_28_6_degrees():

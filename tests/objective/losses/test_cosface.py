@@ -6,7 +6,7 @@ from similis.objective.losses.cosface import cosface
 from similis.objective.losses.normface import normface
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B
 from tests.plain import dot, lse, mean, on_sphere
-from tests.proof import Peer
+from tests.proof import Peer, proxy_peer
 
 
 def oracle(x, labels, learned, options):
@@ -22,28 +22,15 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle}
 
 
-def peer(x, labels, learned):
-    from pytorch_metric_learning.losses import CosFaceLoss
-
-    loss = CosFaceLoss(num_classes=len(learned["proxies"]), embedding_size=x.shape[1], margin=0.35, scale=64)
-    loss.W.data = learned["proxies"].T.to(x.dtype)
-    return loss(x, labels)
+PEERS = {"default": Peer("CosFaceLoss", proxy_peer("CosFaceLoss", margin=0.35, scale=64))}
 
 
-PEERS = {"default": Peer("CosFaceLoss", peer)}
-
-
-@pytest.mark.parametrize(
-    ("x", "labels", "proxies", "scale", "expected"),
-    [
-        (A, A_LABELS, PROXIES_A, 64.0, 1.44087796),
-        (A, A_LABELS, PROXIES_A, 16.0, 0.51639877),
-        (B, B_LABELS, PROXIES_B, 64.0, 9.49479305),
-        (B, B_LABELS, PROXIES_B, 16.0, 2.37789283),
-    ],
-)
-def test_worked_numbers(x, labels, proxies, scale, expected):
-    assert float(cosface(x, labels, proxies, scale=scale)) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS, PROXIES_A), {"scale": 64.0}, 1.44087796),
+    ((A, A_LABELS, PROXIES_A), {"scale": 16.0}, 0.51639877),
+    ((B, B_LABELS, PROXIES_B), {"scale": 64.0}, 9.49479305),
+    ((B, B_LABELS, PROXIES_B), {"scale": 16.0}, 2.37789283),
+]
 
 
 def test_without_a_margin_it_is_normface():

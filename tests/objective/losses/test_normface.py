@@ -8,7 +8,7 @@ import torch
 from similis.objective.losses.normface import normface
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B
 from tests.plain import dot, lse, mean, on_sphere
-from tests.proof import Peer
+from tests.proof import Peer, proxy_peer
 
 
 def oracle(x, labels, learned, options):
@@ -20,28 +20,17 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle}
 
 
-def peer(x, labels, learned):
-    from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
-
-    loss = NormalizedSoftmaxLoss(num_classes=len(learned["proxies"]), embedding_size=x.shape[1], temperature=0.05)
-    loss.W.data = learned["proxies"].T.to(x.dtype)
-    return loss(x, labels)
+PEERS = {
+    "default": Peer("NormalizedSoftmaxLoss(temperature=0.05)", proxy_peer("NormalizedSoftmaxLoss", temperature=0.05))
+}
 
 
-PEERS = {"default": Peer("NormalizedSoftmaxLoss(temperature=0.05)", peer)}
-
-
-@pytest.mark.parametrize(
-    ("x", "labels", "proxies", "scale", "expected"),
-    [
-        (A, A_LABELS, PROXIES_A, 1.0, 0.62835814),
-        (A, A_LABELS, PROXIES_A, 20.0, 0.00127364),
-        (A, A_LABELS, PROXIES_A, 64.0, 0.00000001),
-        (B, B_LABELS, PROXIES_B, 20.0, 0.75299248),
-    ],
-)
-def test_worked_numbers(x, labels, proxies, scale, expected):
-    assert float(normface(x, labels, proxies, scale=scale)) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS, PROXIES_A), {"scale": 1.0}, 0.62835814),
+    ((A, A_LABELS, PROXIES_A), {"scale": 20.0}, 0.00127364),
+    ((A, A_LABELS, PROXIES_A), {"scale": 64.0}, 0.00000001),
+    ((B, B_LABELS, PROXIES_B), {"scale": 20.0}, 0.75299248),
+]
 
 
 @pytest.mark.parametrize(("scale", "expected"), [(1.0, 3.61237731), (16.0, 9.48e-6)])

@@ -36,21 +36,18 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle, "few": oracle, "all": oracle}
 
 
-@pytest.mark.parametrize(
-    ("neighbors", "regularisation", "expected"),
-    [
-        (3, 0.3, 0.55986568),
-        (3, 0.0, 0.39303499),
-        (6, 0.3, 0.52974347),
-        (100, 0.3, 0.52974347),  # more than there are
-        (6, 0.0, 0.36291278),
-        (2, 0.3, 0.16683069),
-        (2, 0.0, 0.0),
-    ],
-)
-def test_worked_numbers(neighbors, regularisation, expected):
-    value = proxy_gml(A, A_LABELS, CENTRES_A, neighbors=neighbors, regularisation=regularisation)
-    assert float(value) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 3, "regularisation": 0.3}, 0.55986568),
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 3, "regularisation": 0.0}, 0.39303499),
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 6, "regularisation": 0.3}, 0.52974347),
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 100, "regularisation": 0.3}, 0.52974347),  # more than there are
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 6, "regularisation": 0.0}, 0.36291278),
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 2, "regularisation": 0.3}, 0.16683069),
+    ((A, A_LABELS, CENTRES_A), {"neighbors": 2, "regularisation": 0.0}, 0.0),
+]
+
+
+def test_worked_number_of_the_regulariser():
     assert float(between_proxies(CENTRES_A)) == pytest.approx(0.55610229, abs=1e-6)
 
 

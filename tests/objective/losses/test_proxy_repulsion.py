@@ -42,19 +42,14 @@ ORACLES = {"samples": oracle, "samples_mean": oracle, "proxies": oracle, "hybrid
 PULL_A, PULL_B = 1.44359042, 0.04525315
 
 
-@pytest.mark.parametrize(
-    ("x", "labels", "proxies", "form", "expected"),
-    [
-        (A, A_LABELS, PROXIES_A, "proxies", 19.94937396),
-        (A, A_LABELS, PROXIES_A, "samples", 60.03102665),
-        (B, B_LABELS, PROXIES_B, "proxies", 23.81445666),
-        (B, B_LABELS, PROXIES_B, "samples", 61.59004126),
-        (A, A_LABELS, PROXIES_A, "hybrid", PULL_A + (18.50578354 + 21.75250568) / 2),
-        (B, B_LABELS, PROXIES_B, "hybrid", PULL_B + (23.76920351 + 33.35128620) / 2),
-    ],
-)
-def test_worked_numbers(x, labels, proxies, form, expected):
-    assert float(proxy_repulsion(x, labels, proxies, form=form)) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS, PROXIES_A), {"form": "proxies"}, 19.94937396),
+    ((A, A_LABELS, PROXIES_A), {"form": "samples"}, 60.03102665),
+    ((B, B_LABELS, PROXIES_B), {"form": "proxies"}, 23.81445666),
+    ((B, B_LABELS, PROXIES_B), {"form": "samples"}, 61.59004126),
+    ((A, A_LABELS, PROXIES_A), {"form": "hybrid"}, PULL_A + (18.50578354 + 21.75250568) / 2),
+    ((B, B_LABELS, PROXIES_B), {"form": "hybrid"}, PULL_B + (23.76920351 + 33.35128620) / 2),
+]
 
 
 def test_on_a_tight_frame_both_forms_agree():

@@ -30,9 +30,10 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle}
 
 
-@pytest.mark.parametrize(("x", "labels", "expected"), [(A, A_LABELS, 0.27248365), (B, B_LABELS, 0.48825000)])
-def test_worked_numbers(x, labels, expected):
-    assert float(recall_at_k(x, labels, ks=(1, 2, 4))) == pytest.approx(expected, abs=1e-6)
+WORKED = [
+    ((A, A_LABELS), {"ks": (1, 2, 4)}, 0.27248365),
+    ((B, B_LABELS), {"ks": (1, 2, 4)}, 0.48825000),
+]
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

@@ -11,7 +11,7 @@ from similis.objective.losses.subcenter_arcface import subcenter_arcface
 from similis.values import UserError
 from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A
 from tests.plain import dot, lse, mean, number, on_sphere
-from tests.proof import Peer
+from tests.proof import Peer, proxy_peer
 
 
 def oracle(x, labels, learned, options):
@@ -33,20 +33,12 @@ def oracle(x, labels, learned, options):
 ORACLES = {"default": oracle}
 
 
-def peer(x, labels, learned):
-    from pytorch_metric_learning.losses import SubCenterArcFaceLoss
-
-    classes, centres, dim = learned["proxies"].shape
-    loss = SubCenterArcFaceLoss(num_classes=classes, embedding_size=dim, margin=28.6, scale=64, sub_centers=centres)
-    loss.W.data = learned["proxies"].flatten(0, 1).T.to(x.dtype)
-    return loss(x, labels)
+PEERS = {
+    "default": Peer("SubCenterArcFaceLoss", proxy_peer("SubCenterArcFaceLoss", margin=28.6, scale=64, sub_centers=3))
+}
 
 
-PEERS = {"default": Peer("SubCenterArcFaceLoss", peer)}
-
-
-def test_worked_number():
-    assert float(subcenter_arcface(A, A_LABELS, CENTRES_A)) == pytest.approx(8.54552685, abs=1e-6)
+WORKED = [((A, A_LABELS, CENTRES_A), {}, 8.54552685)]
 
 
 def test_one_centre_is_arcface():

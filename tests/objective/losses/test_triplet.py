@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.losses.triplet import MARGINS, triplet
-from similis.values import UserError
+from similis.values import Triplets, UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, circle
 from tests.plain import (
     angle,
@@ -63,30 +63,18 @@ PEERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("x", "labels", "options", "expected"),
-    [
-        (A, A_LABELS, {"reduction": "sum"}, 0.05685378),
-        (A, A_LABELS, {"reduction": "mean"}, 0.00236891),
-        (A, A_LABELS, {"geometry": "euclid2", "reduction": "sum"}, 0.11370757),
-        (B, B_LABELS, {"reduction": "sum"}, 8.36065329),
-        (B, B_LABELS, {}, 0.55737689),
-        (B, B_LABELS, {"geometry": "euclid2", "reduction": "sum"}, 16.72130659),
-        (B, B_LABELS, {"geometry": "euclid2"}, 1.11475377),
-    ],
-)
-def test_worked_numbers(x, labels, options, expected):
-    assert float(triplet(x, labels, **options)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_worked_direction():
-    x, labels = circle(0, 40, 100), torch.tensor([0, 0, 1])
-    for gamma, expected in [(0.0, 0.12061476), (0.3, 0.0)]:
-        from similis.values import Triplets
-
-        one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
-        value = triplet(x, labels, tuples=one, geometry="euclid2", margin=2.0, sphere=True, direction=gamma)
-        assert float(value) == pytest.approx(expected, abs=1e-6)
+ONE = {"tuples": Triplets(*torch.tensor([[0], [1], [2]])), "geometry": "euclid2", "margin": 2.0, "sphere": True}
+WORKED = [
+    ((A, A_LABELS), {"reduction": "sum"}, 0.05685378),
+    ((A, A_LABELS), {"reduction": "mean"}, 0.00236891),
+    ((A, A_LABELS), {"geometry": "euclid2", "reduction": "sum"}, 0.11370757),
+    ((B, B_LABELS), {"reduction": "sum"}, 8.36065329),
+    ((B, B_LABELS), {}, 0.55737689),
+    ((B, B_LABELS), {"geometry": "euclid2", "reduction": "sum"}, 16.72130659),
+    ((B, B_LABELS), {"geometry": "euclid2"}, 1.11475377),
+    ((circle(0, 40, 100), torch.tensor([0, 0, 1])), ONE, 0.12061476),
+    ((circle(0, 40, 100), torch.tensor([0, 0, 1])), {**ONE, "direction": 0.3}, 0.0),
+]
 
 
 def test_squared_distance_is_twice_the_cosine_form_at_half_the_margin():

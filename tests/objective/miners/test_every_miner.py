@@ -25,13 +25,6 @@ def mine(name, batch, seed=0):
     return function(*batch, generator=torch.Generator().manual_seed(seed), **more)
 
 
-def test_the_miners_of_the_specification_are_there():
-    assert set(NAMES) >= {
-        "all_triplets", "all_pairs", "random", "disjoint", "disjoint_pairs", "batch_hard", "semi_hard",
-        "semi_hard_band", "multi_similarity", "distance_weighted",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_tuples_are_valid_and_repeatable(name):
     for seed in range(4):

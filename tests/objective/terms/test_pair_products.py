@@ -1,19 +1,12 @@
 """Products of listed pairs: the same numbers as gathered vectors give, for values and derivatives of any order."""
 
-from functools import cache
-from itertools import product
-
 import pytest
 import torch
 
 from similis.objective.comparison.compare import compare
 from similis.objective.context import dense, tiles
-from similis.objective.loss import loss
-from similis.objective.references import Block, batch_references
 from similis.objective.terms import pair_products as module
 from similis.objective.terms.pair_products import pair_products
-from similis.registry import losses
-from similis.values import Pairs, Triplets
 from tests.batches import random_batch
 
 ROWS, COLUMNS, PAIRS, DIM = 7, 9, 40, 5
@@ -92,46 +85,6 @@ def test_a_compiled_graph_has_the_same_values():
     torch._dynamo.reset()
     given = case()
     assert torch.allclose(torch.compile(pair_products, fullgraph=True, backend="eager")(*given), gathered(*given))
-
-
-@cache
-def every_tuple(kind, columns):
-    """All tuples of a batch, each twice; with 22 columns, a memory of the same labels follows the batch."""
-    labels = random_batch(0)[1]
-    wide = labels.repeat(columns // len(labels))
-    pairs = [(a, c) for a, c in product(range(len(labels)), range(columns)) if a != c]
-    near = [(a, c) for a, c in pairs if labels[a] == wide[c]] * 2
-    far = [(a, c) for a, c in pairs if labels[a] != wide[c]] * 2
-    if kind == "pairs":
-        return Pairs(*torch.tensor(near).T, *torch.tensor(far).T)
-    return Triplets(*torch.tensor([(a, p, n) for a, p in near for b, n in far if a == b]).T)
-
-
-MINED = [(entry, form) for entry in losses if entry.accepts for form in entry.forms]
-
-
-@pytest.mark.parametrize("context", [dense, lambda: tiles(4, 4)], ids=["dense", "tiles"])
-@pytest.mark.parametrize("memory", [False, True], ids=["batch", "memory"])
-@pytest.mark.parametrize(("entry", "form"), MINED, ids=[f"{entry.name}:{form}" for entry, form in MINED])
-def test_losses_over_tuples_do_not_depend_on_the_way(entry, form, memory, context, monkeypatch):
-    x, labels = random_batch(0)
-    found = []
-    for entries, few in ((0, False), (10**9, False), (0, True)):
-        monkeypatch.setattr(module, "ENTRIES", entries)
-        monkeypatch.setattr(module, "CHUNK", 30)
-        tuples = every_tuple(entry.accepts, 22 if memory else 11)
-        made = loss(entry.name, num_classes=4, dim=5, **entry.forms[form]).double()
-        mine = x.clone().requires_grad_()
-        old = Block(x.flip(0), labels, own=torch.arange(11), ids=torch.arange(11) + 50) if memory else None
-        with context(), monkeypatch.context() as patch:
-            if few:  # what the tuples were gathered by before: vectors of every pair
-                patch.setattr("similis.objective.terms.pair_products.pair_products", gathered)
-                patch.setattr("similis.objective.comparison.vectors.pair_products", gathered)
-            value = made(mine, labels, references=batch_references(mine, labels, old), tuples=tuples)
-            found.append([value, torch.autograd.grad(value, mine)[0]])
-    for got in found[:2]:
-        for a, b in zip(got, found[2], strict=True):
-            assert torch.allclose(a, b, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("context", [dense, lambda: tiles(4, 4)], ids=["dense", "tiles"])

@@ -63,10 +63,3 @@ def test_a_turned_term_is_that_of_the_mirror_image():
     assert term.values.tolist() == [[values[i, j].tolist() for i in range(2)] for j in range(3)]
     assert term.where.tolist() == where.T.tolist()
     assert transpose_term(total(values)).where is None
-
-
-@pytest.mark.parametrize("name", ["d", "d2"])
-def test_a_tile_of_a_stream_has_the_same_distances(name):
-    plain = tile(None, None)
-    streamed = Tile(**{**vars(plain), "streamed": True})
-    assert torch.equal(getattr(streamed, name), getattr(plain, name))

@@ -7,20 +7,11 @@ import torch
 
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
-from similis.objective.references import Block, batch_references
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.registry import losses
 from similis.values import UserError
-from tests.batches import B_LABELS, B, circle, random_batch
+from tests.batches import random_batch
 from tests.plain import dot, hinge, mean, number, on_sphere
-
-
-@pytest.mark.skipif("multi_similarity" not in losses, reason="the worked number is multi-similarity's")
-def test_worked_number():
-    older = circle(5, 39, 102, 156, 213, 260)
-    memory = Block(older, torch.tensor([0, 1, 0, 1, 0, 1]), own=torch.full((6,), -2), ids=torch.full((6,), -1))
-    value = loss("multi_similarity")(B, B_LABELS, references=batch_references(B, B_LABELS, memory))
-    assert value.item() == pytest.approx(1.95669149, abs=1e-6)
 
 
 def plain_triplet(x, labels, ids, older, older_labels, older_ids, margin=0.1):

@@ -6,12 +6,10 @@ import torch
 
 from similis.objective.loss import loss
 from similis.objective.wrappers.nested import Nested
-from similis.registry import losses
 from similis.values import UserError
 from tests.batches import A_LABELS, random_batch
 
 
-@pytest.mark.skipif("normface" not in losses, reason="the worked number is NormFace's")
 def test_worked_number():
     generator = np.random.default_rng(0)
     x, proxies = generator.normal(size=(6, 8)), generator.normal(size=(3, 8))

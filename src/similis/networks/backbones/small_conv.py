@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from similis.networks.backbone import Backbone, Setting, load_into, register_backbone, resolve_image_size
 from similis.networks.weights import build_initialised
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import Preprocessing, UserError
 
 WIDTHS = {"slim": (16, 32, 64, 128), "narrow": (32, 64, 128, 256), "wide": (64, 128, 256, 512)}
@@ -62,10 +62,8 @@ def small_conv(setting: Setting, *, width: str = "narrow", depth: int = 2, norm:
         >>> net(torch.zeros(1, 3, 32, 32)).shape
         torch.Size([1, 256, 4, 4])
     """
-    if width not in WIDTHS:
-        raise UserError(unknown("width of small_conv", width, WIDTHS))
-    if norm not in NORMS:
-        raise UserError(unknown("norm of small_conv", norm, list(NORMS)))
+    check_known("width of small_conv", width, WIDTHS)
+    check_known("norm of small_conv", norm, NORMS)
     if depth < 1:
         raise UserError(f"depth of small_conv is {depth}; a stage has at least one convolution")
     size = resolve_image_size(setting.image_size, 32, 8)

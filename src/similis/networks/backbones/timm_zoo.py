@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from similis.networks.backbone import PRETRAINED, ZOO, Backbone, Setting, register_backbone
 from similis.networks.weights import Loaded, load_weights, read_weights, weights_hash
-from similis.registry import unknown
+from similis.registry import check_known
 from similis.values import DataError, Preprocessing, UserError, import_extra
 
 TOKENS = ("patches", "class")
@@ -101,8 +101,7 @@ def zoo(setting: Setting, *, tokens: str = "patches", drop_path: float = 0.0) ->
         >>> net.eval()(torch.zeros(1, 3, 160, 160)).shape
         torch.Size([1, 64, 10, 10])
     """
-    if tokens not in TOKENS:
-        raise UserError(unknown("choice of tokens", tokens, list(TOKENS)))
+    check_known("choice of tokens", tokens, TOKENS)
     net = create_network(setting, drop_path)
     if tokens == "class" and not getattr(net, "num_prefix_tokens", 0):
         raise UserError(f"{setting.name} has no class token; leave the option tokens at 'patches'")

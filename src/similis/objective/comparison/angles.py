@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from similis.objective.terms.distances import clamp_cosine
 from similis.values import UserError
 
 MARGIN_DEG = 28.6
@@ -37,7 +36,7 @@ def cosine_of_widened_angle(cosine: Tensor, margin: float, guard: bool) -> Tenso
     :math:`\theta + m = \pi` the cosine would rise again; the guard goes on falling there with
     :math:`\cos\theta - m \sin m`.
     """
-    sine = (1 - clamp_cosine(cosine).square()).sqrt()
+    sine = (1 - cosine.clamp(-1 + 1e-7, 1 - 1e-7).square()).sqrt()
     moved = cosine * math.cos(margin) - sine * math.sin(margin)
     if not guard:
         return moved

@@ -22,7 +22,7 @@ from similis.objective.backends.tiled.backend import make_tiled
 from similis.objective.batch import check_labels, check_rows
 from similis.objective.class_shards import class_shares, own_classes, reduce_across_ranks
 from similis.objective.comparison.vectors import ComparedVectors
-from similis.objective.context import LOCAL, Context, Partition, current_context
+from similis.objective.context import Context, Partition, current_context
 from similis.objective.host_copies import gather_integers, known_on_host
 from similis.objective.references import Block, References, batch_references
 from similis.objective.terms.class_weights import weight_columns
@@ -41,13 +41,11 @@ class Comparison(ComparedVectors):
 
     With a ``communicator`` the rows are this rank's share of all rows, and sums run over all of them.
     ``row_weights`` (r,) and ``column_weights`` (M,) are what sampled classes count for; None for one each.
-    ``context`` is the one in which the comparison was set up.
     """
 
     communicator: Communicator | None = None
     row_weights: Tensor | None = None
     column_weights: Tensor | None = None
-    context: Context = LOCAL
 
     def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
         """Reduce over the positives of each row, self left out."""
@@ -230,7 +228,7 @@ def build_comparison(
         tiling = choose_tiling(len(vectors), size, depth, vectors.device)
         in_tiles = tiling is not None and size and len(vectors)
         backend = make_tiled(operands, tiling) if in_tiles else make_dense(operands, make_tiled if automatic else None)
-    return Comparison(vectors, labels, references, sphere, backend, shards, communicator, rows, columns, context)
+    return Comparison(vectors, labels, references, sphere, backend, shards, communicator, rows, columns)
 
 
 def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:

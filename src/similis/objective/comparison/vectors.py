@@ -42,10 +42,6 @@ class ComparedVectors:
         """The vectors of each block of references, on the sphere if the comparison is."""
         return [self.backend.columns(number) for number in range(len(self.references.blocks))]
 
-    def gram(self) -> Tensor:
-        """Sum over all references x of x x^T, (D, D)."""
-        return torch.stack([vectors.T @ vectors for vectors in self.columns()]).sum(0)
-
     @property
     def batch(self) -> int:
         """Rows of all ranks."""

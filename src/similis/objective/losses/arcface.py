@@ -23,7 +23,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     weight="S and N: probability of the class; the own class times sin(theta + m) / sin(theta)",
     learns={"proxies": one_per_class()},
     class_sampling="biased",
-    sampler="random",
     forms={"default": {}, "no_guard": {"guard": False, "margin_rad": 1.2}, "radians": {"margin_rad": 0.5}},
     presets={
         "paper": Preset({"scale": 64.0, "margin_deg": math.degrees(0.5)}, "official code", lr_multiplier=1.0),

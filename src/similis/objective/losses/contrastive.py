@@ -14,7 +14,7 @@ from similis.objective.references import References
 from similis.objective.terms.distances import Similarities
 from similis.objective.terms.reductions import Term, total
 from similis.objective.terms.tile import Tile
-from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 from similis.values import Pairs, UserError
 
 PairGeometry = Literal["cosine", "euclid2", "hadsell", "euclid"]
@@ -43,12 +43,7 @@ class Half(NamedTuple):
     accepts="pairs",
     relation="graded",
     memory=True,
-    forms={
-        "cosine": {"geometry": "cosine"},
-        "euclid2": {"geometry": "euclid2"},
-        "hadsell": {"geometry": "hadsell"},
-        "euclid": {"geometry": "euclid"},
-    },
+    forms={geometry: {"geometry": geometry} for geometry in MARGINS},
     presets={
         "paper": Preset({"geometry": "hadsell", "margin": 1.0}, "Hadsell et al., 2006"),
         "thesis": Preset({"geometry": "cosine", "margin": 0.5}, "thesis, Table 4"),
@@ -106,8 +101,7 @@ def contrastive(
         >>> float(contrastive(x, torch.tensor([0, 0, 1]), geometry="euclid2", margin=4.0, reduction="sum"))
         6.0
     """
-    if geometry not in MARGINS:
-        raise UserError(unknown("geometry", geometry, list(MARGINS)))
+    check_known("geometry", geometry, MARGINS)
     on_sphere = geometry in ("cosine", "euclid") if sphere is None else sphere
     if geometry == "cosine" and not on_sphere:
         raise UserError("sphere=False has no meaning for cosines; use sphere=True or another geometry")
@@ -165,8 +159,7 @@ def over_tuples(
 
 def reduce_pairs(p: Comparison, near: Half, far: Half, reduction: Reduction) -> Tensor:
     """The two halves as one number."""
-    if reduction not in REDUCTIONS:
-        raise UserError(unknown("reduction", reduction, list(REDUCTIONS)))
+    check_known("reduction", reduction, REDUCTIONS)
     if reduction == "mean":
         return p.ratio(near.value + far.value, near.weight + far.weight)
     if reduction == "balanced":

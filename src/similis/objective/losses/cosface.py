@@ -20,7 +20,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
     class_sampling="biased",
-    sampler="random",
     presets={"paper": Preset({"scale": 64.0, "margin_cos": 0.35}, "CosFace, section 4", lr_multiplier=1.0)},
     space={"scale": Range(2.0, 100.0, step=2.0), "margin_cos": Range(0.0, 1.0, step=0.05)},
 )

@@ -11,9 +11,8 @@ from similis.objective.comparison.log_scale import bound_scale, initial_log_scal
 from similis.objective.documents import swap_sides
 from similis.objective.losses.supcon import positive_softmax
 from similis.objective.references import References
-from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 from similis.sphere import widen
-from similis.values import UserError
 
 Direction = Literal["to_documents", "to_queries", "both"]
 
@@ -80,8 +79,7 @@ def info_nce(
         >>> round(float(info_nce(x, torch.tensor([0, 0, 1]), log_scale=0.0)), 4)  # log(1 + 1/e)
         0.3133
     """
-    if direction not in get_args(Direction):
-        raise UserError(unknown("direction", direction, get_args(Direction)))
+    check_known("direction", direction, get_args(Direction))
     temperature = 1 / bound_scale(log_scale, max_scale, widen(embeddings[:0]))
     queries = embeddings, labels, references
     one_way = direction == "to_documents" and not same_side

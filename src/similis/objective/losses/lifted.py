@@ -12,7 +12,7 @@ from similis.objective.comparison.compare import Comparison, compare
 from similis.objective.references import References
 from similis.objective.terms.reductions import Term, count, lse, present, top, total
 from similis.objective.terms.tile import Tile
-from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 from similis.values import UserError
 
 Form = Literal["song", "thesis", "generalised", "deepmetric"]
@@ -90,8 +90,7 @@ def lifted(
         >>> round(float(lifted(x, torch.tensor([0, 0, 1]))), 6)  # (log 2)^2 / 2
         0.240227
     """
-    if form not in MARGINS:
-        raise UserError(unknown("form", form, list(MARGINS)))
+    check_known("form", form, MARGINS)
     if form == "deepmetric" and margin is not None:
         raise UserError(f"margin is {margin}, but form='deepmetric' has no margin; leave it out or use form='thesis'")
     cosine = form in ("thesis", "deepmetric")

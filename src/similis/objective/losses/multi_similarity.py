@@ -11,7 +11,7 @@ from similis.objective.terms.distances import angle_cosine
 from similis.objective.terms.reductions import lse, softplus, top
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.values import DeviceBudget, Pairs
+from similis.values import Pairs
 
 Keep = tuple[Tensor, ...]
 
@@ -33,7 +33,6 @@ Keep = tuple[Tensor, ...]
         "thesis": Preset({"alpha": 2.0, "beta": 50.0, "base_cos": 0.5, "epsilon_cos": 0.1}, "thesis, Table 4"),
         "thesis_tuned": Preset({"alpha": 18.0, "beta": 76.0, "base_cos": 0.8, "epsilon_cos": 0.4}, "thesis, Table 15"),
     },
-    budgets={"direction": DeviceBudget(250, 2000)},  # a mined pair is looked at from both ends
     space={
         "alpha": Range(2.0, 100.0, step=2.0),
         "beta": Range(2.0, 100.0, step=2.0),

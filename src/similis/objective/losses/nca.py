@@ -11,8 +11,7 @@ from similis.objective.comparison.compare import compare
 from similis.objective.references import References
 from similis.objective.terms.reductions import Term, lse, present, softplus
 from similis.objective.terms.tile import Tile
-from similis.registry import Cost, Preset, Range, register_loss, unknown
-from similis.values import UserError
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 
 Form = Literal["prob", "ratio"]
 
@@ -69,8 +68,7 @@ def nca(
         >>> round(float(nca(x, torch.tensor([0, 0, 1]))), 6)
         0.313262
     """
-    if form not in ("prob", "ratio"):
-        raise UserError(unknown("form", form, ["prob", "ratio"]))
+    check_known("form", form, ["prob", "ratio"])
     p = compare(embeddings, labels, references, sphere=sphere)
 
     def chances(t: Tile) -> Term:

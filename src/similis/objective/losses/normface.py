@@ -20,7 +20,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
     class_sampling="biased",
-    sampler="random",
     presets={
         "paper": Preset({"scale": 20.0}, "temperature 0.05 (Zhai and Wu 2019)", lr_multiplier=1.0),
         "thesis": Preset({"scale": 20.0}, "thesis, Eq. 2.25", lr_multiplier=1.0),

@@ -14,8 +14,7 @@ from similis.objective.host_copies import on_host
 from similis.objective.references import Block, References
 from similis.objective.terms.distances import squares
 from similis.objective.terms.reductions import count, lse, present, softplus, top, total
-from similis.registry import Cost, Preset, Range, register_loss, unknown
-from similis.values import UserError
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 
 Positives = Literal["all", "one", "pairs"]
 ORDER = "the order of the batch chooses the positive of an anchor"
@@ -84,8 +83,7 @@ def npair(
         >>> round(float(npair(x, torch.tensor([0, 0, 1, 1]), positives="pairs", l2=0.0)), 6)
         0.313262
     """
-    if positives not in ("all", "one", "pairs"):
-        raise UserError(unknown("choice of positives", positives, ["all", "one", "pairs"]))
+    check_known("choice of positives", positives, ["all", "one", "pairs"])
     if positives == "pairs" and references is None and labels.ndim == 1 and has_whole_batch():
         rows = pair_rows(on_host(check_labels(labels, len(embeddings)))).to(embeddings.device)
         if rows.shape[1]:

@@ -21,7 +21,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     weight="S, P and N: softmax weight among the samples of the proxy",
     learns={"proxies": one_per_class("kaiming_normal")},
     class_sampling="unbiased",
-    sampler="random",
     relation="sets",
     memory=True,
     lr_multiplier=100.0,

@@ -15,7 +15,7 @@ from similis.objective.terms.reductions import Term, Top, lse, softplus, top
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
 from similis.sphere import unit
-from similis.values import DeviceBudget, UserError
+from similis.values import UserError
 
 
 def class_proxies(size: Size, *, subproxies: int = 12) -> Tensor:
@@ -44,7 +44,6 @@ def count_kept_proxies(classes: int, subproxies: int, ratio: float, neighbors: i
     network="BN-Inception, 512",
     weight="S and N: probability of the class among those with a kept proxy",
     learns={"proxies": class_proxies},
-    sampler="random",
     lr_multiplier=100.0,
     # The paper's ratio of 0.05 is meant for a hundred classes: among four it would keep no rival at all.
     forms={
@@ -60,7 +59,6 @@ def count_kept_proxies(classes: int, subproxies: int, ratio: float, neighbors: i
         ),
     },
     space={"ratio": Range(0.01, 1.0, log=True), "regularisation": Range(0.0, 1.0, step=0.1)},
-    budgets={"default": DeviceBudget(250, 2200), "few": DeviceBudget(250, 2200)},  # the nearest first, then their sums
 )
 def proxy_gml(
     embeddings: Tensor,

@@ -39,7 +39,6 @@ def class_proxies(size: Size) -> Tensor:
     weight="N: a constant pull; softmax weight among the other proxies for the push",
     learns={"proxies": class_proxies},
     class_sampling="biased",
-    sampler="random",
     lr_multiplier=100.0,
     forms={"default": {}, "sigma": {"sigma": 3.0}, "direction": {"direction": 0.3}},
     presets={

@@ -19,6 +19,7 @@ from similis.values import UserError
     paper="Teh, DeVries, Taylor: ProxyNCA++: Revisiting and Revitalizing Proxy NCA, ECCV 2020",
     network="ResNet-50, 2048",
     weight="S and N: probability of the class, minus 1 for the own class",
+    sampler="balanced",
     learns={"proxies": one_per_class()},
     class_sampling="biased",
     lr_multiplier=100.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from similis.objective.comparison.classes import compare_classes
@@ -11,9 +12,8 @@ from similis.objective.comparison.compare import Comparison, compare_classes_to
 from similis.objective.comparison.proxies import one_per_class
 from similis.objective.references import References
 from similis.objective.terms.reductions import lse, present, softplus
-from similis.registry import Cost, Preset, Range, register_loss, unknown
+from similis.registry import Cost, Preset, Range, check_known, register_loss
 from similis.sphere import full_precision
-from similis.values import UserError
 
 Form = Literal["samples", "proxies", "hybrid"]
 Gram = Literal["sum", "mean"]
@@ -28,7 +28,6 @@ Gram = Literal["sum", "mean"]
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of a proxy; among the other proxies for the push",
     learns={"proxies": one_per_class("kaiming_normal")},
-    sampler="random",
     relation="sets",
     memory=True,
     lr_multiplier=10.0,
@@ -91,8 +90,7 @@ def proxy_repulsion(
     value = p.mean(softplus(pull), present(pull))
     if form == "samples":
         return value + repulsion(project_on_samples(p, gram), p.rows, scale, margin_cos)
-    if form not in ("proxies", "hybrid"):
-        raise UserError(unknown("form of proxy_repulsion", form, ["samples", "proxies", "hybrid"]))
+    check_known("form of proxy_repulsion", form, ["samples", "proxies", "hybrid"])
     between = repulsion(p.rows, p.rows, scale, margin_cos)
     if form == "proxies":
         return value + between
@@ -108,8 +106,8 @@ def repulsion(rows: Tensor, columns: Tensor, scale: float, margin_cos: float) ->
 
 def project_on_samples(p: Comparison, gram: Gram) -> Tensor:
     """Rows W X^T X, whose products with W are G: a sum over the batch, or its mean."""
-    if gram not in ("sum", "mean"):
-        raise UserError(unknown("gram", gram, ["sum", "mean"]))
+    check_known("gram", gram, ["sum", "mean"])
     with full_precision(p.vectors):
-        summed = p.rows @ p.gram()
-    return summed * ((p.references.live if gram == "sum" else 1) / max(len(p.references), 1))
+        summed = p.rows @ torch.stack([vectors.T @ vectors for vectors in p.columns()]).sum(0)
+    live = len(p.references.blocks[0])  # samples of the batch, those of all ranks
+    return summed * ((live if gram == "sum" else 1) / max(len(p.references), 1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -12,7 +10,6 @@ from similis.objective.comparison.proxies import Size, check_stacked, initial_pr
 from similis.objective.terms.distances import Similarities
 from similis.objective.terms.reductions import lse, softplus
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.sphere import unit
 
 
 def class_centers(size: Size, *, centers: int = 10) -> Tensor:
@@ -30,7 +27,6 @@ def class_centers(size: Size, *, centers: int = 10) -> Tensor:
     weight="S and N: probability of the class, divided among its centres",
     learns={"proxies": class_centers},
     class_sampling="biased",
-    sampler="random",
     lr_multiplier=100.0,
     forms={"default": {}, "no_regulariser": {"centers": 3, "tau": 0.0}},
     presets={
@@ -92,8 +88,7 @@ def soft_triple(
     sampled sum
     is too small on average.
 
-    When to use: classes of several looks; start with more centres than needed, the last term merges
-    them (:func:`effective_centers` counts what is left).
+    When to use: classes of several looks; start with more centres than needed, the last term merges them.
 
     Example:
         >>> import torch
@@ -121,26 +116,3 @@ def spread(p: Comparison, proxies: Tensor) -> Tensor:
     centers = proxies.shape[1]
     sums = p.own(lambda own: Similarities(own @ own.mT, None).d.triu(diagonal=1).sum((1, 2)))
     return p.column_mean(sums) / max(centers * (centers - 1), 1)
-
-
-def effective_centers(proxies: Tensor, *, angle_deg: float = 10.0) -> Tensor:
-    """How many different centres each class has: groups of centres linked by steps of less than an angle.
-
-    Args:
-        proxies: (C, K, D).
-        angle_deg: centres closer than this are one.
-
-    Shapes: proxies (C, K, D) -> (C,) integers from 1 to K.
-
-    Example:
-        >>> import torch
-        >>> effective_centers(torch.tensor([[[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]])).tolist()
-        [2]
-    """
-    count = check_stacked(proxies).shape[1]
-    own = unit(proxies.detach())
-    near = own @ own.mT > math.cos(math.radians(angle_deg))
-    near = near | torch.eye(count, dtype=torch.bool, device=near.device)
-    for _ in range(max(count - 1, 1).bit_length()):  # each product doubles the number of steps that are followed
-        near = near.float() @ near.float() > 0
-    return count - near.tril(diagonal=-1).any(-1).sum(-1)  # a centre that reaches an earlier one is no new group

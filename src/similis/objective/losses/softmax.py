@@ -20,7 +20,6 @@ from similis.registry import Cost, Preset, register_loss
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
     class_sampling="biased",
-    sampler="random",
     presets={"thesis": Preset({}, "thesis, Eq. 2.26", lr_multiplier=1.0)},
 )
 def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:

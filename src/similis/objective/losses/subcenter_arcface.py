@@ -28,7 +28,6 @@ def class_centers(size: Size, *, centers: int = 3) -> Tensor:
     weight="S and N: probability of the class, on its nearest centre alone",
     learns={"proxies": class_centers},
     class_sampling="biased",
-    sampler="random",
     presets={
         "paper": Preset(
             {"scale": 64.0, "margin_deg": math.degrees(0.5), "centers": 3}, "paper, section 4", lr_multiplier=1.0

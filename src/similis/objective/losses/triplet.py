@@ -16,7 +16,7 @@ from similis.objective.terms.distances import Geometry, Similarities, angle_cosi
 from similis.objective.terms.reductions import Term, count, softplus, total
 from similis.objective.terms.tile import Tile
 from similis.registry import Cost, Preset, Range, register_loss
-from similis.values import DeviceBudget, Triplets, UserError
+from similis.values import Triplets, UserError
 
 Reduction = Literal["active", "mean", "sum"]
 Excess = Callable[[Similarities, Similarities, Tensor | None], Tensor]
@@ -50,7 +50,6 @@ MARGINS = {"cosine": 0.1, "euclid2": 0.2, "euclid": 0.1}
         "thesis": Preset({"geometry": "cosine", "margin": 0.1}, "thesis, Table 4", miner="semi_hard"),
     },
     space={"margin": Range(0.0, 1.0, step=0.1)},
-    budgets={"direction": DeviceBudget(tiled=4000)},  # a product and an axis for each positive of an anchor
 )
 def triplet(
     embeddings: Tensor,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from similis.objective.selection import draw, first_below, first_largest, pair_list, use_generator
-from similis.registry import register_miner, unknown
-from similis.values import Triplets, UserError
+from similis.registry import check_known, register_miner
+from similis.values import Triplets
 
 Missing = Literal["skip", "easiest", "random"]
 CHOICES = ["skip", "easiest", "random"]
@@ -58,8 +58,7 @@ def semi_hard(
         >>> semi_hard(s, same, torch.tensor([[False, False, True, True, True]])).negatives
         tensor([3])
     """
-    if missing not in CHOICES:
-        raise UserError(unknown("choice of missing", missing, CHOICES))
+    check_known("choice of missing", missing, CHOICES)
     anchors, positives = pair_list(positive & negative.any(1)[:, None])
     negatives = first_below(similarity, negative, anchors, similarity[anchors, positives])
     none = negatives < 0

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from similis.objective.selection import expand_triplets
 from similis.objective.terms.distances import Similarities
-from similis.registry import register_miner, unknown
-from similis.values import Triplets, UserError
+from similis.registry import check_known, register_miner
+from similis.values import Triplets
 
 
 @register_miner(
@@ -55,8 +55,7 @@ def semi_hard_band(
         >>> semi_hard_band(s, same, torch.tensor([[False, False, True, True, True]])).negatives
         tensor([3])
     """
-    if geometry not in ("cosine", "euclid"):
-        raise UserError(unknown("geometry of the band", geometry, ["cosine", "euclid"]))
+    check_known("geometry of the band", geometry, ["cosine", "euclid"])
     far = Similarities(similarity, None).far(geometry)
 
     def in_band(anchors: Tensor, positives: Tensor) -> Tensor:

@@ -14,10 +14,8 @@ from similis.objective.terms.tile import Ask, Tile
 from similis.values import UserError
 
 
-def weight_columns(ask: Ask, weights: Tensor | None) -> Ask:
+def weight_columns(ask: Ask, weights: Tensor) -> Ask:
     """The same question over columns that count as ``weights`` (M,) of them."""
-    if weights is None:
-        return ask
     place = len(ask.rows) + len(ask.cols)
 
     def fn(tile: Tile, *values: Tensor) -> tuple[Term, ...]:

@@ -108,11 +108,6 @@ class Similarities:
         raise UserError(unknown("geometry", geometry, list(GEOMETRIES)))
 
 
-def clamp_cosine(cosine: Tensor) -> Tensor:
-    """Cosines kept 1e-7 away from -1 and 1, where arccos has no finite gradient."""
-    return cosine.clamp(-1 + 1e-7, 1 - 1e-7)
-
-
 def angle_cosine(an: Tensor, ap: Tensor, np: Tensor) -> Tensor:
     """Cosine of the angle at a between n - a and p - a, from inner products of unit vectors.
 

@@ -13,7 +13,7 @@ from similis.objective.host_copies import plan_on_host
 from similis.objective.loss import Loss
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.registry import RegulariserEntry, regularisers, unknown
+from similis.registry import RegulariserEntry, check_known, regularisers
 from similis.values import OptionValue, UserError
 
 Objective = Loss | Nested | CrossBatchMemory
@@ -96,8 +96,7 @@ def regulariser(
     """
     entry = regularisers.get(name)
     for key in options:
-        if key not in entry.options:
-            raise UserError(unknown(f"option of {name}", key, entry.options))
+        check_known(f"option of {name}", key, entry.options)
     if class_similarity.ndim != 2 or class_similarity.shape[0] != class_similarity.shape[1]:
         raise UserError(f"class_similarity has shape {tuple(class_similarity.shape)}; pass a square matrix (C, C)")
     ids = None if class_ids is None else sort_class_ids(class_ids, len(class_similarity))

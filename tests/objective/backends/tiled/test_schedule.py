@@ -105,26 +105,11 @@ def test_a_span_and_its_mirror_image():
     assert torch.equal(views[1][1], s.T)
 
 
-@pytest.mark.parametrize("first", [0, 7])
 @pytest.mark.parametrize("which", ["pos", "neg", "every"])
-@pytest.mark.parametrize("tiling", [Tiling(3, 4), Tiling(100, 100)], ids=str)
-def test_labels_that_rise_by_one_are_not_held(tiling, which, first):
-    x, labels = random_batch(0)
-    block = Block(torch.randn(6, 5, dtype=torch.float64), torch.arange(first, first + 6))
-    rows = labels + first + torch.where(labels == 3, 50, 0)  # one label is not among the columns
-    p = in_tiles(x, rows, References((block,)), tiling)
-    plan = p.plan(Ask(which, lambda t: total(t.s)), 0)
-    assert (plan.block.labels, plan.counting) == (None, first)
-    assert torch.equal(plan.labels(2, 5), block.labels[2:5])
-    members = block.members(which, rows)
-    assert torch.equal(met(plan), (torch.ones(11, 6, dtype=torch.bool) if members is None else members).long())
-
-
-@pytest.mark.parametrize("names", [[0, 1, 1, 3], [0, 2, 3, 4], [3, 2, 1, 0]])
-def test_other_labels_are_held(names):
+@pytest.mark.parametrize("names", [[1, 2, 3, 4], [0, 1, 1, 3], [3, 2, 1, 0]])
+def test_columns_with_labels_of_their_own(names, which):
     block = Block(torch.randn(4, 5, dtype=torch.float64), torch.tensor(names))
     x, labels = random_batch(0)
-    p = in_tiles(x, labels, References((block,)), Tiling(3, 4))
-    plan = p.plan(Ask("neg", lambda t: total(t.s)), 0)
-    assert plan.counting is None
-    assert torch.equal(met(plan), block.members("neg", labels).long())
+    plan = in_tiles(x, labels, References((block,)), Tiling(3, 4)).plan(Ask(which, lambda t: total(t.s)), 0)
+    members = block.members(which, labels)
+    assert torch.equal(met(plan), (torch.ones(11, 4, dtype=torch.bool) if members is None else members).long())

@@ -13,7 +13,6 @@ from similis.objective.losses.triplet import over_triplets, triplet
 from similis.objective.references import Block, batch_references
 from similis.objective.terms.distances import GEOMETRIES
 from tests.batches import random_batch
-from tests.contracts.contracts import assert_same, results
 
 
 def brute(p, geometry, margin):
@@ -87,20 +86,6 @@ def test_a_triplet_at_the_kink_has_value_and_slope_zero():
         assert active[where] == 0
         (gradient,) = torch.autograd.grad(value[where], x)
         assert gradient.abs().sum() == 0
-
-
-@pytest.mark.parametrize("reduction", ["active", "mean", "sum"])
-def test_the_loss_is_the_same_with_and_without_the_sort(reduction):
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(90, 6, generator=generator, dtype=torch.float64)
-    labels = torch.randint(0, 3, (90,), generator=generator)  # classes of thirty: the search
-    for geometry in GEOMETRIES:
-        with dense():
-            want = results(lambda a, b, g=geometry: triplet(a, b, geometry=g, reduction=reduction), x, labels, [])
-        for context in (tiles(7, 13), tiles(1000, 1000)):
-            with context:
-                got = results(lambda a, b, g=geometry: triplet(a, b, geometry=g, reduction=reduction), x, labels, [])
-            assert_same(got, want, f"{geometry}, {reduction}")
 
 
 def test_in_float32_the_sums_keep_their_digits():

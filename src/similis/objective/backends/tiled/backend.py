@@ -36,7 +36,6 @@ class Side:
 
     reader: TileReader
     labels: Tensor | None
-    counting: int | None = None  # the first label where labels rise by one, as those of classes do
     names: Tensor | None = None  # the labels on the host, where tiles are planned
 
     @property
@@ -76,7 +75,6 @@ class Tiled:
     def plan(self, ask: Ask, number: int, first: int = 0) -> TileSchedule:
         """How a reduction over one block, whose first column has that number, goes through its tiles."""
         block, side = self.operands.references.blocks[number], self.sides[number]
-        counting = side.counting if block.own is None and block.relation is None else None
         if ask.which == "neg" and number not in self.in_band:
             self.in_band[number] = is_in_band(block, self.operands.row_labels)
         return TileSchedule(
@@ -89,18 +87,17 @@ class Tiled:
             block=replace(
                 block,
                 vectors=side.reader.raw,
-                labels=side.labels if counting is None else None,
+                labels=side.labels,
                 ids=permute_optional(block.ids, side.order),
             ),
             row_labels=self.row.labels,
             row_names=self.row.names,
-            column_names=side.names if counting is None else None,
+            column_names=side.names,
             only_band=ask.which != "neg" or self.in_band[number],
             own=permute_optional(block.own, self.row.order),
             offset=first,
             tiling=self.tiling,
             sphere=self.operands.on_sphere,
-            counting=counting,
         )
 
     def restore_order(self, value: Tensor) -> Tensor:
@@ -188,18 +185,15 @@ def order_private(order: Tensor, each: int) -> Tensor:
 
 def make_side(vectors: Tensor, labels: Tensor | None, normalise: bool) -> Side:
     """Vectors as a reader in the order of their labels; classes are in order already and are not moved."""
-    order, counting = None, None
-    names = None if labels is None else on_host(labels)
-    if labels is not None and names is not None and len(labels) > 1:
-        first, final = int(names[0]), int(names[-1])
-        if bool((names[1:] < names[:-1]).any()):
-            order = labels.argsort(stable=True)
-        elif final - first == len(names) - 1 and bool((names[1:] > names[:-1]).all()):
-            counting = first
-    ordered = permute_optional(labels, order)
-    if order is not None and names is not None:
+    if labels is None:
+        return Side(read_in_tiles(vectors, normalise), None)
+    names, order = on_host(labels), None
+    ordered = labels
+    if bool((names[1:] < names[:-1]).any()):
+        order = labels.argsort(stable=True)
+        ordered = labels[order]
         names = ordered if labels is names else names.sort().values
-    return Side(read_in_tiles(vectors, normalise, order), ordered, counting, names=names)
+    return Side(read_in_tiles(vectors, normalise, order), ordered, names)
 
 
 def is_in_band(block: Block, row_labels: Tensor | None) -> bool:

@@ -21,6 +21,7 @@ from similis.sphere import full_precision
 from similis.values import UserError
 
 Gradients = Sequence[Tensor | None]
+Buffers = dict[TileReader, GradientBuffer]  # of a backward pass; none for a reader that is not trained
 
 
 class TiledStep(Protocol):
@@ -42,17 +43,6 @@ class Computed(NamedTuple):
     outputs: list[Tensor]
     saved: Sequence[Tensor] = ()
     constant: Sequence[Tensor] = ()
-
-
-class Buffers:
-    """The buffers of a backward pass by their readers; None for a reader that is not trained."""
-
-    def __init__(self, readers: Sequence[TileReader], so_far: Gradients) -> None:
-        self._all = {id(r): GradientBuffer(r, g) for r, g in zip(readers, so_far, strict=True)}
-
-    def of(self, reader: TileReader) -> GradientBuffer | None:
-        """The buffer of a reader."""
-        return self._all.get(id(reader))
 
 
 class Outer(NamedTuple):
@@ -77,7 +67,7 @@ def run_tiled(step: TiledStep, *values: Tensor) -> list[Tensor]:
 
 def trained_readers(step: TiledStep) -> list[TileReader]:
     """The readers of a step that get a gradient, each once."""
-    return list({id(r): r for r in step.readers() if r.trained}.values())
+    return list(dict.fromkeys(r for r in step.readers() if r.trained))
 
 
 class TiledFunction(torch.autograd.Function):
@@ -113,11 +103,10 @@ class TiledFunction(torch.autograd.Function):
             return None, None, *so_far, *[None] * many
         step: TiledStep = restore_tensors(ctx.step, tensors[:own], {})
         readers = trained_readers(step)
-        buffers = Buffers(readers, so_far)
+        buffers = {r: GradientBuffer(r, g) for r, g in zip(readers, so_far, strict=True)}
         with full_precision(tensors[0]):
             found = step.backpropagate(Outer(values, ctx.needs_input_grad[2 + ctx.count :], saved, outer, buffers))
-        filled = [buffers.of(reader) for reader in readers]
-        return None, None, *(buffer.total() for buffer in filled if buffer is not None), *found
+        return None, None, *(buffer.total() for buffer in buffers.values()), *found
 
 
 class Slot(NamedTuple):

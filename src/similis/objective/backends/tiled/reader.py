@@ -61,12 +61,6 @@ class TileReader:
         """Vectors at positions first to last."""
         return self._made(slice(first, last)) if self.kept is None else self.kept[first:last]
 
-    def read(self, positions: Tensor) -> Tensor:
-        """Vectors at positions (T,)."""
-        if self.kept is not None:
-            return self.kept[positions]
-        return self.at(positions if self.order is None else self.order[positions])
-
     def at(self, index: Tensor | slice) -> Tensor:
         """Vectors at row numbers."""
         vectors = self.raw[index].to(self.dtype)

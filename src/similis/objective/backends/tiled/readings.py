@@ -29,7 +29,7 @@ class Rows:
 
     def backpropagate(self, outer: Outer) -> Gradients:
         """Add the gradient of each."""
-        (gradient,), buffer = outer.gradients, outer.buffers.of(self.reader)
+        (gradient,), buffer = outer.gradients, outer.buffers.get(self.reader)
         assert gradient is not None
         assert buffer is not None
         place = self.index.flatten() if self.reader.places is None else self.reader.places[self.index.flatten()]
@@ -54,7 +54,7 @@ class ValuesOfVectors:
 
     def backpropagate(self, outer: Outer) -> Gradients:
         """Make each chunk again."""
-        (gradient,), buffer = outer.gradients, outer.buffers.of(self.reader)
+        (gradient,), buffer = outer.gradients, outer.buffers.get(self.reader)
         assert gradient is not None
         assert buffer is not None
         for first, last in self.reader.chunks():

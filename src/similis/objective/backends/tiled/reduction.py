@@ -64,7 +64,7 @@ class Reduction:
         plan, values = self.plan, outer.values
         weights = row_weights([kind for kind, _ in self.empty], outer.gradients, list(outer.saved))
         collected = [torch.zeros_like(v) if need else None for v, need in zip(values, outer.needs, strict=True)]
-        way = BackwardPass(values, weights, collected, outer.buffers.of(plan.rows), outer.buffers.of(plan.columns))
+        way = BackwardPass(values, weights, collected, outer.buffers.get(plan.rows), outer.buffers.get(plan.columns))
         for span in plan.spans():
             backward_tile(plan, span, way)
         return collected
@@ -77,7 +77,7 @@ def evaluate_views(
     similarity = products(*plan.operands(span))
     if not (plan.mutual and span.mirrored):
         for view, similar in span.views(similarity):
-            yield view, plan.terms(view, plan.leaves(view, similar, values))
+            yield view, plan.within(view, plan.made(view, plan.leaves(view, similar, values)))
         return
     made = plan.made(span, plan.leaves(span, similarity, values))
     yield span, plan.within(span, made)

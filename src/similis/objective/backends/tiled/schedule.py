@@ -70,7 +70,6 @@ class TileSchedule:
     offset: int  # number of the block's first column
     tiling: Tiling
     sphere: bool
-    counting: int | None = None  # label of the first column where labels rise by one; then the block holds none
     mutual: bool = False  # what the loss makes of a tile is, turned, what it makes of the mirror image
 
     @property
@@ -81,8 +80,7 @@ class TileSchedule:
     @property
     def labelled(self) -> bool:
         """Whether rows and columns stand in the order of labels."""
-        named = self.counting is not None or self.block.labels is not None
-        return self.block.relation is None and self.row_labels is not None and named
+        return self.block.relation is None and self.row_labels is not None and self.block.labels is not None
 
     def spans(self) -> Iterator[TileRange]:
         """All tiles that have to be met."""
@@ -104,15 +102,11 @@ class TileSchedule:
         if self.block.private:  # the columns stand in the order of the rows that they belong to
             each = len(self.columns) // max(1, len(self.rows))
             return [(start * each, end * each) for start, end in zip(starts, ends, strict=True)]
-        if not self.labelled or self.row_names is None:
+        if not self.labelled or self.row_names is None or self.column_names is None:
             return [(0, len(self.columns))] * len(starts)
         first, final = self.row_names[starts], self.row_names[[end - 1 for end in ends]]
-        if self.counting is not None:
-            low, high = ((x - self.counting).clamp(0, len(self.columns)) for x in (first, final + 1))
-        else:
-            assert self.column_names is not None
-            low = torch.searchsorted(self.column_names, first)
-            high = torch.searchsorted(self.column_names, final, right=True)
+        low = torch.searchsorted(self.column_names, first)
+        high = torch.searchsorted(self.column_names, final, right=True)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def _pieces(self, band: tuple[int, int]) -> list[tuple[int, int, bool]]:
@@ -154,10 +148,8 @@ class TileSchedule:
 
     def _meets(self, last: int, left: int) -> bool:
         """Whether a set may be incomplete off the diagonal, in columns from ``left`` on, for rows up to ``last``."""
-        if not self.labelled:
+        if not self.labelled or self.column_names is None:
             return True
-        if self.column_names is None:  # labels rise by one
-            return False
         shared = bool(self.column_names[last - 1] == self.column_names[left])
         return shared and self.which != "others"
 
@@ -189,8 +181,6 @@ class TileSchedule:
 
     def labels(self, left: int, right: int) -> Tensor | None:
         """Labels of the columns at positions left to right; None with a relation."""
-        if self.counting is not None:
-            return torch.arange(self.counting + left, self.counting + right, device=self.columns.raw.device)
         return None if self.block.labels is None else self.block.labels[left:right]
 
     def labels_of(self, span: TileRange) -> Tensor | None:
@@ -224,10 +214,6 @@ class TileSchedule:
         made += [v[first:last].unsqueeze(1) for v in values[:begin]]
         made += [v[left:right].unsqueeze(0) for v in values[begin:ends]]
         return made + [products(vectors[first:last], self.columns.tile(left, right)) for vectors in values[ends:]]
-
-    def terms(self, span: TileRange, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
-        """What the loss reduces in this tile, over its set."""
-        return self.within(span, self.made(span, leaves))
 
     def made(self, span: TileRange, leaves: Sequence[Tensor]) -> tuple[Term, ...]:
         """What the loss makes of this tile, not yet restricted to its set."""

@@ -202,7 +202,7 @@ def add_strip_gradient(
         weight = tally.columns.neg_()
         weight[:, part.band] += pull
         got = torch.autograd.grad(f, own, weight.mul_(gradient[:, None]), allow_unused=True)
-        of_rows, of_columns = buffers.of(part.plan.rows), buffers.of(part.plan.columns)
+        of_rows, of_columns = buffers.get(part.plan.rows), buffers.get(part.plan.columns)
         add_similarity_gradient(part.span, got[0], part.plan.operands(part.span), of_rows, of_columns)
         if len(got) > 1:
             add_norm_gradients(part.span, got, of_rows, of_columns)
