@@ -65,7 +65,8 @@ def main() -> None:
     pytest = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *words[cut + 1 :]]
     calls = [[*pytest, *tests]] if tests else []
     for kind, contracts in CONTRACTS.items():
-        names = [path.stem.removeprefix("test_") for path in diff if path.parent.name == kind and path.stem != "__init__"]
+        stems = [path.stem for path in diff if path.parent.name == kind and path.stem != "__init__"]
+        names = [stem.removeprefix("test_") for stem in stems]
         calls += [[*pytest, *contracts, "-k", " or ".join(names)]] if names else []
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(max((subprocess.run(call, check=False).returncode for call in calls), default=0))
