@@ -23,7 +23,7 @@ from torch.nn.functional import normalize
 import similis
 from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, measure_rows, print_table
 from similis.retrieval.classification import classify_neighbors, unknown_threshold
 from similis.retrieval.intervals import mean_interval
 from similis.retrieval.search import search
@@ -150,10 +150,9 @@ def main() -> None:
     """Measure, print, write."""
     jobs = {f"{data} {network}": (data, network) for data in DATA for network in NETWORKS}
     asked = arguments(__doc__ or "", list(jobs))
-    found = {name: measure(*jobs[name]) for name in ([asked.only] if asked.only else jobs)}
+    found = measure_rows("classification", asked, jobs, lambda name: measure(*jobs[name]))
     table = [line.strip("| ").split(" | ") for each in found.items() for line in page_rows(*each)]
     print_table("per cent of the photos that ask", ("data", "network", "rule", *SHARES), table)
-    write_json(asked.json, "python -m benchmarks.classification", found)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.data_faults import PIXELS, whole_classes
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, measure_rows, print_table
 from similis.data.open_data import open_data
 from similis.model.load import pretrained
 from similis.retrieval.grouping import group_vectors
@@ -76,11 +76,11 @@ def page_row(name: str, found: dict) -> str:
 def main() -> None:
     """Measure and print a table."""
     asked = arguments(__doc__ or "", [*DATA, LARGE])
-    rows = [asked.only] if asked.only else [*DATA, LARGE]
-    found = {row: measure_large() if row == LARGE else measure(row) for row in rows}
+    found = measure_rows(
+        "clusters", asked, [*DATA, LARGE], lambda row: measure_large() if row == LARGE else measure(row)
+    )
     for row, figures in found.items():
         print_table(row, ("", "value"), list(figures.items()))
-    write_json(asked.json, "clusters", found)
 
 
 if __name__ == "__main__":

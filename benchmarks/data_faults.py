@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, measure_rows, print_table
 from similis.data.copies import make_copy, open_image
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
@@ -199,12 +199,11 @@ def page_row(name: str, found: dict[str, Any]) -> str:
 def main() -> None:
     """Measure the data sets and print a table."""
     asked = arguments(__doc__ or "", list(DATA))
-    found = {name: measure(name) for name in ([asked.only] if asked.only else DATA)}
+    found = measure_rows("data_faults", asked, DATA, measure)
     keys = [key for key in dict.fromkeys(k for row in found.values() for k in row) if key != "others above the cut"]
     print_table("planted faults", ("", *found), [(key, *(row.get(key, "") for row in found.values())) for key in keys])
     for name, row in found.items():
         print(name, "above the cut and not planted:", row["others above the cut"])
-    write_json(asked.json, "data_faults", found)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import torch
 
-from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, print_table
 from similis.data.examples import image_data
 from similis.data.loader import Loader
 from similis.data.manifest import Manifest
@@ -31,13 +31,13 @@ ROWS = {"bulk-1-process": 1, "bulk-2-processes": 2}
 CHOICE = ModelChoice("small_conv", weights=None, size=32, device="cpu")
 
 
-def draw_archive(folder: Path) -> Manifest:
-    """Drawn images in a zip archive."""
-    drawn = open_data(f"synthetic?classes=100&images={IMAGES // 100}&size=32")
-    with ZipFile(folder / "drawn.zip", "w") as archive:
+def draw_archive(place: Path, images: int) -> Manifest:
+    """A zip archive of drawn images in class folders."""
+    drawn = open_data(f"synthetic?classes=100&images={images // 100}&size=32")
+    with ZipFile(place, "w") as archive:
         for row, (name, path) in enumerate(zip(drawn.values("class_name"), drawn.values("path"), strict=True)):
             archive.writestr(f"{name}/{Path(path).name}", drawn.read_bytes(row))
-    return open_data(folder / "drawn.zip")
+    return open_data(place)
 
 
 def bare_part(task: tuple[Manifest, int | None]) -> int:
@@ -55,7 +55,7 @@ def bare_part(task: tuple[Manifest, int | None]) -> int:
 def bulk_row(workers: int, rounds: int) -> dict[str, float]:
     """Bulk embedding in so many processes against its bare loop."""
     with tempfile.TemporaryDirectory() as place:
-        data, number, executor = draw_archive(Path(place)), count_up(), Executor(workers)
+        data, number, executor = draw_archive(Path(place) / "drawn.zip", IMAGES), count_up(), Executor(workers)
         parts = [data.select(rows) for rows in torch.arange(len(data)).split(PART)]
         tasks = [(part, worker_threads(workers)) for part in parts]
         sides = {
@@ -81,10 +81,9 @@ def bulk_row(workers: int, rounds: int) -> dict[str, float]:
 def main() -> None:
     """Measure every row, print a table, say whether the target is met."""
     asked = arguments(__doc__ or "", list(ROWS))
-    figures = {name: bulk_row(workers, asked.rounds) for name, workers in ROWS.items() if asked.only in (None, name)}
+    figures = measure_rows("embed", asked, ROWS, lambda name: bulk_row(ROWS[name], asked.rounds))
     rows = [[name, *v.values(), "yes" if v["speed ratio"] >= TARGET else "no"] for name, v in figures.items()]
     print_table("speed of embedding", ["row", "ours, images/s", "bare, images/s", "ratio", f">= {TARGET}"], rows)
-    write_json(asked.json, "python -m benchmarks.embed", figures)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +23,8 @@ from PIL import Image
 from torch import Tensor
 
 import similis
-from benchmarks.fine_tuning import known_rows
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import alternate, arguments, median, median_ratio, peak_memory, print_table, write_json
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, peak_memory, print_table
 
 PHOTOS, SINGLE, BATCH, SIZE, HELD = 400, 20, 32, 160, 2000
 MEMORY = (500, 2000)
@@ -131,10 +129,7 @@ def main() -> None:
     """Measure every row, print a table, say whether the targets are met."""
     asked = arguments(__doc__ or "", list(ROWS))
     torch.set_num_threads(1)
-    figures: dict[str, Any] = known_rows(asked.json)
-    for row in [asked.only] if asked.only else ROWS:
-        figures[row] = measure(row, asked.rounds)
-        write_json(asked.json, "python -m benchmarks.encode", figures)
+    figures = measure_rows("encode", asked, ROWS, lambda row: measure(row, asked.rounds))
     for row, found in figures.items():
         print_table(row, list(found), [list(found.values())])
         if "speed ratio" in found:

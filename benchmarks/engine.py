@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import similis
-from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, ratio_interval, write_json
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, print_table, ratio_interval
 from similis.engine.process_group import join_group
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
@@ -156,10 +156,9 @@ def main() -> None:
     """Measure the rows and print them."""
     given = arguments(__doc__ or "", ROWS)
     kinds = {"trials": trials_row, "step": step_row}
-    figures = {name: kinds[name](given.rounds) for name in ROWS if given.only in (None, name)}
+    figures = measure_rows("engine", given, ROWS, lambda name: kinds[name](given.rounds))
     columns = ("row", *next(iter(figures.values())))
     print_table("the engine against bare tasks and torchrun", columns, [(n, *f.values()) for n, f in figures.items()])
-    write_json(given.json, "python -m benchmarks.engine", figures)
 
 
 if __name__ == "__main__":

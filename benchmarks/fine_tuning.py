@@ -9,14 +9,13 @@ were stopped; the committed record is ``results/fine-tuning.json``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, known_rows, print_table, write_json
 from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
@@ -104,11 +103,6 @@ def compared(
             row[f"untouched {name} {pixels}"] = before.means[name]
             row[f"gain {name} {pixels}"] = list(gain)
     return row
-
-
-def known_rows(path: Path | None) -> dict[str, Any]:
-    """The rows of an earlier call, for the record grows from call to call."""
-    return dict(json.loads(path.read_text())["figures"]) if path is not None and path.exists() else {}
 
 
 def print_gains(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:

@@ -165,22 +165,25 @@ def sampled(name: str, classes: int, dim: int, size: int, share: float) -> Step:
     return step
 
 
-def bare(size: int, dim: int, tile: int = 512) -> Step:
-    """The least that a pair loss can do in tiles: product, exponential; product again, two gradient products."""
-    x, _ = batch(size, dim)
-    starts = range(0, size, tile)
+def bare(x: Tensor, y: Tensor, tile: int = 512) -> Step:
+    """The least that a loss of all pairs can do in tiles: product, exponential; product again, two gradient products.
 
-    def step() -> Tensor:
-        sums, gradient = torch.zeros(size), torch.zeros_like(x)
+    Where both sides are the same rows, one gradient takes both products.
+    """
+    starts = range(0, len(x), tile)
+
+    def step() -> tuple[Tensor, Tensor]:
+        sums, of_rows = torch.zeros(len(x)), torch.zeros_like(x)
+        of_columns = of_rows if y is x else torch.zeros_like(y)
         for i in starts:
             for j in starts:
-                sums[i : i + tile] += (x[i : i + tile] @ x[j : j + tile].T).exp_().sum(1)
+                sums[i : i + tile] += (x[i : i + tile] @ y[j : j + tile].T).exp_().sum(1)
         for i in starts:
             for j in starts:
-                weight = (x[i : i + tile] @ x[j : j + tile].T).div_(sums[i : i + tile, None])
-                gradient[i : i + tile].addmm_(weight, x[j : j + tile])
-                gradient[j : j + tile].addmm_(weight.T, x[i : i + tile])
-        return gradient
+                weight = (x[i : i + tile] @ y[j : j + tile].T).div_(sums[i : i + tile, None])
+                of_rows[i : i + tile].addmm_(weight, y[j : j + tile])
+                of_columns[j : j + tile].addmm_(weight.T, x[i : i + tile])
+        return of_rows, of_columns
 
     return step
 

@@ -1,11 +1,8 @@
-"""The tables of ``results/losses.md`` from its record: ``python -m benchmarks.loss_page results/losses.json``."""
+"""The tables of ``results/losses.md`` from its record."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 PASSES = {"one pass": "one", "two passes": "two", "own law": "own law"}
@@ -68,12 +65,3 @@ def page_rows(figures: Figures) -> Iterator[str]:
     for name, rows in TABLES.items():
         if name in figures:
             yield from rows(figures[name])
-
-
-def main() -> None:
-    """Print the lines."""
-    print("\n".join(page_rows(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["figures"])))
-
-
-if __name__ == "__main__":
-    main()

@@ -25,7 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.rounds import write_json
+from benchmarks.rounds import known_rows, write_json
 from similis.sklearn import MetricLearner
 from similis.sklearn.report import interval
 
@@ -263,7 +263,7 @@ def main():
         words = [sys.executable, "-m", "benchmarks.metric", *sys.argv[1:]]
         raise SystemExit(subprocess.run(words, env=os.environ | dict.fromkeys(LIMITS, "1"), check=False).returncode)
     torch.set_num_threads(1)
-    results = json.loads(given.json.read_text())["figures"] if given.json and given.json.exists() else {}
+    results = known_rows(given.json)
     if given.only in (None, "xor"):
         results["xor"] = xor(given.pictures)
         print(json.dumps(results["xor"], indent=1), flush=True)

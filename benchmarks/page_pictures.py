@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ import similis
 from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
 from similis.model.bundle import make_thumbnail
-from tests.serving.browser import PHONE, browsing, free_port, start_server, stop_server, visiting
+from tests.serving.browser import KEY, PHONE, browsing, visiting
 from tests.serving.drawn_photos import save_collection
+from tests.serving.running import Server
 
 PLACE = Path("runs/page")
 MOST = 150_000  # bytes of a picture
@@ -119,23 +121,20 @@ def on_phone(browser: Any, address: str, query: Path, folder: Path) -> None:
 
 def on_errors(browser: Any, bundle: Path, place: Path, query: Path, folder: Path) -> None:
     """No photo, no server, no items."""
-    phone, port = {**PHONE, "device_scale_factor": 1.5, "color_scheme": "light"}, free_port()
-    address, pictures = f"http://127.0.0.1:{port}", []
-    server = start_server(bundle, port)
-    with visiting(browser, address, refusals=True, **phone) as page:
+    phone, pictures = {**PHONE, "device_scale_factor": 1.5, "color_scheme": "light"}, []
+    with Server(bundle, key=KEY) as server, visiting(browser, server.address, refusals=True, **phone) as page:
         search(page, query)
         page.set_input_files("#file", {"name": "notes.jpg", "mimeType": "image/jpeg", "buffer": b"not a photo"})
         page.wait_for_selector("#notice .error")
         pictures.append(shot(page))
-        stop_server(server)
+        server.stop(signal.SIGTERM)
         page.locator(".pick").first.click()
         page.wait_for_selector("text=The server does not answer")
         pictures.append(shot(page))
-    server = start_server(save_collection(place / "empty", each=0), port)
-    with visiting(browser, address, **phone) as page:
+    empty = save_collection(place / "empty", each=0)
+    with Server(empty, key=KEY) as server, visiting(browser, server.address, **phone) as page:
         page.wait_for_selector("#empty:not([hidden])")
         pictures.append(shot(page))
-    stop_server(server)
     save(join(pictures), folder / "page-errors.jpg")
 
 
@@ -148,12 +147,10 @@ def main() -> None:
     asked = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     bundle, query = asked.bundle or make_bundle(PLACE), write_query(PLACE, asked.kind, 1)
-    port = free_port()
-    server = start_server(bundle, port)
     with browsing() as browser:
-        on_desktop(browser, f"http://127.0.0.1:{port}", query, asked.folder)
-        on_phone(browser, f"http://127.0.0.1:{port}", query, asked.folder)
-        stop_server(server)
+        with Server(bundle, key=KEY) as server:
+            on_desktop(browser, server.address, query, asked.folder)
+            on_phone(browser, server.address, query, asked.folder)
         on_errors(browser, bundle, PLACE, query, asked.folder)
 
 

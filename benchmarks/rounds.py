@@ -16,12 +16,24 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import scipy.stats
 import torch
+
+
+def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """What each contestant returns in each round."""
+    names = list(contestants)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            found[name].append(contestants[name]())
+    return found
 
 
 def alternate(
@@ -34,18 +46,15 @@ def alternate(
 
     ``time.process_time`` as the clock leaves out what other processes take, for contestants of one thread.
     """
-    names = list(contestants)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(warm + rounds):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            gc.collect()
-            begin = clock()
-            contestants[name]()
-            spent = clock() - begin
-            if number >= warm:
-                seconds[name].append(spent)
-    return seconds
+
+    def spent(contestant: Callable[[], object]) -> float:
+        gc.collect()
+        begin = clock()
+        contestant()
+        return clock() - begin
+
+    seconds = take_turns({name: partial(spent, each) for name, each in contestants.items()}, warm + rounds)
+    return {name: each[warm:] for name, each in seconds.items()}
 
 
 def median_ratio(seconds: Mapping[str, Sequence[float]], ours: str, theirs: str) -> float:
@@ -128,13 +137,33 @@ print(max(0, mark() - base))
 """
 
 
-def arguments(description: str, rows: Sequence[str]) -> argparse.Namespace:
-    """The options that every benchmark has: ``--only ROW``, ``--rounds``, ``--json FILE``."""
+def arguments(description: str, rows: Sequence[str], more: Mapping[str, Any] | None = None) -> argparse.Namespace:
+    """The options that every benchmark has, ``--only ROW``, ``--rounds``, ``--json FILE``, and ``more`` of its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--only", choices=rows, default=None, help="measure this row alone")
     parser.add_argument("--rounds", type=int, default=7, help="how often each contestant takes its turn")
     parser.add_argument("--json", type=Path, default=None, help="also write the figures to this file")
+    for flag, settings in (more or {}).items():
+        parser.add_argument(flag, **settings)
     return parser.parse_args()
+
+
+def known_rows(path: Path | None) -> dict[str, Any]:
+    """The rows of an earlier call, for the record grows from call to call."""
+    return dict(json.loads(path.read_text())["figures"]) if path is not None and path.exists() else {}
+
+
+def measure_rows(
+    module: str, asked: argparse.Namespace, rows: Iterable[str], measure: Callable[[str], Any], again: bool = True
+) -> dict[str, Any]:
+    """The rows of the record and those that are asked for, written one by one; ``again``: also those that it has."""
+    found = known_rows(asked.json)
+    for name in [asked.only] if asked.only else rows:
+        if again or name not in found:
+            found[name] = measure(name)
+            print(name, found[name], file=sys.stderr, flush=True)
+            write_json(asked.json, f"python -m benchmarks.{module}", found)
+    return found
 
 
 def write_json(path: Path | None, command: str, figures: Any) -> None:

@@ -7,7 +7,7 @@ are compared in pairs, and repetitions are the unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +71,11 @@ def measure() -> dict[str, Any]:
     return found
 
 
-def page_rows(found: dict[str, Any]) -> Iterator[str]:
-    """Lines of the table of ``results/selection/index.md``."""
-    for name, row in found.items():
-        means = " | ".join(f"{mean:.1f}" for mean in row["means"])
-        gain = "{:+.1f} ({:+.1f} to {:+.1f})".format(*row["gain"])
-        same = f"{sum(row['same settings'])} of {row['repetitions']}"
-        yield f"| {name} | {means} | {gain} | {row['detectable']:.1f} | {same} |"
-
-
 def main() -> None:
-    """Print the rows and write the numbers."""
+    """Print and write the numbers."""
     asked = arguments(__doc__ or "", [])
     found = measure()
-    print("\n".join(page_rows(found)))
+    print(json.dumps(found, indent=1))
     write_json(asked.json, "python -m benchmarks.selection", found)
 
 

@@ -35,7 +35,8 @@ import torch
 from PIL import Image
 
 from benchmarks.load_generator import pack
-from benchmarks.rounds import median, print_table, write_json
+from benchmarks.millions_index import resident
+from benchmarks.rounds import median, median_ratio, print_table, take_turns, write_json
 from similis.model.load import load
 from similis.model.model import Model
 from similis.run.machine import Machine
@@ -48,6 +49,7 @@ from similis.serving.metrics import Metrics
 ITEMS, DIM, LABELS = 20_000, 512, 200
 GENERATORS, CONNECTIONS = 2, 32  # processes, and connections of each
 ROUNDS = 3
+MB = 2**20
 ROWS = ("throughput", "latency", "images", "others", "memory")
 RUDE = {"alone": "", "slow": "slow", "huge": "huge"}
 SERVE = """
@@ -146,20 +148,6 @@ def percentile(values: list[float], share: float = 99.0) -> float:
     return 1000 * float(np.percentile(values, share))
 
 
-def take_turns(turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """Values of each contestant, the order turning by one place each round."""
-    names, found = list(turns), {name: [] for name in turns}
-    for number in range(ROUNDS):
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            found[name].append(turns[name]())
-    return found
-
-
-def ratio(found: dict[str, list[float]], ours: str, theirs: str) -> float:
-    """The median over rounds of ours / theirs."""
-    return median([a / b for a, b in zip(found[ours], found[theirs], strict=True)])
-
-
 def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, Any]:
     """Throughput, and latency at half of it."""
     collection = Collection(folder, folder.parent / "baseline.sqlite", Limits(), Metrics())
@@ -172,18 +160,21 @@ def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, 
         per_second = take_turns({
             "server": lambda: len(load_server(port, requests, turn)) / turn,
             "process": lambda: len(load_process(collection, vectors, turn)) / turn,
-        })  # fmt: skip
+        }, ROUNDS)  # fmt: skip
         found["throughput"] = {
             **{k: median(v) for k, v in per_second.items()},
-            "ratio": ratio(per_second, "server", "process"),
+            "ratio": median_ratio(per_second, "server", "process"),
         }
         if "latency" in rows:
             half = median(per_second["server"]) / 2
             late = take_turns({
                 "server": lambda: percentile(load_server(port, requests, turn, half)),
                 "process": lambda: percentile(load_process(collection, vectors, turn, half)),
-            })  # fmt: skip
-            found["latency"] = {**{k: median(v) for k, v in late.items()}, "ratio": ratio(late, "server", "process")}
+            }, ROUNDS)  # fmt: skip
+            found["latency"] = {
+                **{k: median(v) for k, v in late.items()},
+                "ratio": median_ratio(late, "server", "process"),
+            }
     collection.close()
     return {name: found[name] for name in found if name in rows}
 
@@ -225,8 +216,8 @@ def measure_images(folder: Path, seconds: float) -> dict[str, Any]:
             "server": lambda: len(load_server(port, requests, turn, connections=8)) / turn,
             "encode": lambda: repeat(lambda: model.encode(files[:16], batch_size=16), 16),
             "network": lambda: repeat(forward, 16),
-        })  # fmt: skip
-    return {**{k: median(v) for k, v in found.items()}, "ratio": ratio(found, "server", "encode")}
+        }, ROUNDS)  # fmt: skip
+    return {**{k: median(v) for k, v in found.items()}, "ratio": median_ratio(found, "server", "encode")}
 
 
 def measure_others(folder: Path, seconds: float) -> dict[str, Any]:
@@ -243,8 +234,8 @@ def measure_others(folder: Path, seconds: float) -> dict[str, Any]:
                 rude.wait()
             return late
 
-        found = take_turns({name: partial(beside, kind) for name, kind in RUDE.items()})
-    ratios = {f"ratio {name}": ratio(found, name, "alone") for name in list(RUDE)[1:]}
+        found = take_turns({name: partial(beside, kind) for name, kind in RUDE.items()}, ROUNDS)
+    ratios = {f"ratio {name}": median_ratio(found, name, "alone") for name in list(RUDE)[1:]}
     return {"queries a second": rate, **{k: median(v) for k, v in found.items()}, **ratios}
 
 
@@ -255,15 +246,9 @@ def measure_memory(folder: Path, wanted: int) -> dict[str, Any]:
         count, early = 0, 0.0
         while count < wanted:
             count += len(load_server(port, requests, 5.0))
-            early = early or (resident(process) if count >= wanted / 10 else 0.0)
-        late = resident(process)
+            early = early or (resident(process, "VmRSS") / MB if count >= wanted / 10 else 0.0)
+        late = resident(process, "VmRSS") / MB
         return {"requests": count, "early": early, "late": late, "ratio": late / early}
-
-
-def resident(process: int) -> float:
-    """Megabytes of a process."""
-    text = Path(f"/proc/{process}/status").read_text()
-    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def main() -> None:

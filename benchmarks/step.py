@@ -13,13 +13,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 import similis
-from benchmarks.rounds import alternate, arguments, median, median_ratio, print_table, write_json
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, print_table, take_turns
 from similis.networks.embedder import build_embedder
 from similis.training.allocator import keep_freed_memory
 from similis.training.loop import Progress, Task, train
@@ -115,12 +116,21 @@ def spend(kept: bool) -> None:
     print(after.user + after.system - before.user - before.system)
 
 
+def step(row: Row, rounds: int) -> dict[str, float]:
+    """Milliseconds of a step of ours and by hand."""
+    given = batches(row)
+    seconds = alternate({"ours": ours(row, given), "by hand": by_hand(row, given)}, rounds)
+    return {
+        "ours, ms": 1000 * median(seconds["ours"]) / STEPS,
+        "by hand, ms": 1000 * median(seconds["by hand"]) / STEPS,
+        "ratio": median_ratio(seconds, "ours", "by hand"),
+    }
+
+
 def allocator(rounds: int) -> dict[str, float]:
     """Processor time with freed memory kept against the C library's habit, in alternating processes."""
-    seconds: dict[str, list[float]] = {"kept": [], "as usual": []}
-    for number in range(rounds):
-        for kept in (True, False) if number % 2 else (False, True):
-            seconds["kept" if kept else "as usual"].append(processor_seconds(kept))
+    sides = {name: partial(processor_seconds, name == "kept") for name in ("as usual", "kept")}
+    seconds = take_turns(sides, rounds)
     steps = 2 * STEPS
     return {
         "kept, ms": 1000 * median(seconds["kept"]) / steps,
@@ -138,21 +148,10 @@ def page_rows(figures: dict[str, dict[str, float]]) -> Iterator[str]:
 def main() -> None:
     """Measure every row, print a table, say whether the target is met."""
     asked = arguments(__doc__ or "", [*ROWS, "allocator"])
-    figures = {}
-    for name, row in ROWS.items():
-        if asked.only in (None, name):
-            given = batches(row)
-            seconds = alternate({"ours": ours(row, given), "by hand": by_hand(row, given)}, asked.rounds)
-            figures[name] = {
-                "ours, ms": 1000 * median(seconds["ours"]) / STEPS,
-                "by hand, ms": 1000 * median(seconds["by hand"]) / STEPS,
-                "ratio": median_ratio(seconds, "ours", "by hand"),
-            }
-    if asked.only in (None, "allocator"):
-        figures["allocator"] = allocator(asked.rounds)
+    measured = {name: partial(step, row) for name, row in ROWS.items()} | {"allocator": allocator}
+    figures = measure_rows("step", asked, measured, lambda name: measured[name](asked.rounds))
     rows = [[name, *values.values(), "yes" if values["ratio"] <= TARGET else "no"] for name, values in figures.items()]
     print_table("time of a step", ["row", "ours (kept), ms", "by hand (as usual), ms", "ratio", f"<= {TARGET}"], rows)
-    write_json(asked.json, "python -m benchmarks.step", figures)
 
 
 if __name__ == "__main__":

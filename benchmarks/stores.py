@@ -11,8 +11,6 @@ Not dependencies: ``pip install lancedb qdrant-client psycopg2-binary pgserver``
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import signal
 import sqlite3
@@ -30,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.rounds import print_table, write_json
+from benchmarks.rounds import arguments, measure_rows, print_table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PARTS, DIMENSIONS, KILLS = 100, 128, 10
@@ -112,15 +110,9 @@ def measure(name: str, rows: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(STORES), default=None, help="measure this store alone")
-    parser.add_argument("--rows", type=int, default=None, help="vectors, instead of the number of each store")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures to this file")
-    asked = parser.parse_args()
-    figures = json.loads(asked.json.read_text())["figures"] if asked.json and asked.json.exists() else {}
-    for name in [asked.only] if asked.only else STORES:
-        figures[name] = measure(name, asked.rows or STORES[name])
-        write_json(asked.json, "python -m benchmarks.stores", figures)
+    more = {"--rows": {"type": int, "help": "vectors, instead of the number of each store"}}
+    asked = arguments(__doc__, list(STORES), more)
+    figures = measure_rows("stores", asked, STORES, lambda name: measure(name, asked.rows or STORES[name]))
     columns = ["rows", "kills", "rows found", "distinct ids", "agreeing queries", "seconds of the last attempt"]
     print_table("killed loads", ["store", *columns], [[n, *(f[c] for c in columns)] for n, f in figures.items()])
 

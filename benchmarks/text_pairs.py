@@ -8,7 +8,6 @@ rate; three seeds. Finished runs are read from the file.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import random
 import statistics
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import similis
-from benchmarks.rounds import arguments, write_json
+from benchmarks.rounds import arguments, known_rows, write_json
 
 DATA = ("banking77", "clinc150")
 LOSSES = ("peer", "info_nce", "info_nce, labels", "multi_similarity, labels")
@@ -109,7 +108,7 @@ def page_rows(figures: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Train what is not in the file yet."""
     given = arguments(__doc__ or "", list(DATA))
-    figures = json.loads(given.json.read_text())["figures"] if given.json and given.json.exists() else {}
+    figures = known_rows(given.json)
     for data in DATA:
         for seed in SEEDS:
             for name in (None, *LOSSES) if seed == 0 else LOSSES:

@@ -9,6 +9,7 @@ which must be new.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import time
@@ -19,7 +20,7 @@ import similis
 from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import print_table, write_json
-from tests.serving.browser import browsing, free_port, is_ready, stop_server, visiting
+from tests.serving.browser import browsing, visiting
 from tests.serving.page_actions import answered, jpeg, labels
 
 PLACE = Path("runs/three-commands")
@@ -32,23 +33,22 @@ def unseen_photos(folder: Path) -> dict[str, bytes]:
     return {name: grocery.read_bytes(rows[0]) for name, rows in rows_outside(grocery, folder).items()}
 
 
-def run_commands(program: str, port: int) -> tuple[dict[str, float], subprocess.Popen[bytes]]:
-    """Seconds of each command, for the last one until the server is ready; and the server."""
+def run_commands(program: str) -> tuple[dict[str, float], subprocess.Popen[str], str]:
+    """Seconds of each command, for the last one until the server is ready; the server and its address."""
     words = {
         "train": ["train", "photos/", "--weights", weights()],
         "export": ["export", "runs/", "my-search"],
-        "serve": ["serve", "my-search", "--port", str(port)],
+        "serve": ["serve", "my-search", "--port", "0"],
     }
     seconds = {}
     for name, each in words.items():
         begun = time.perf_counter()
-        server = subprocess.Popen([program, *each], cwd=PLACE)
-        while server.poll() is None and not (name == "serve" and is_ready(f"http://127.0.0.1:{port}")):
-            time.sleep(0.05)
-        if server.returncode:
-            raise SystemExit(f"{program} {' '.join(each)} ended with exit code {server.returncode}")
+        command = subprocess.Popen([program, *each, "--json"], cwd=PLACE, stdout=subprocess.PIPE, text=True)
+        told = command.stdout.readline()
+        if not told or (name != "serve" and command.wait()):
+            raise SystemExit(f"{program} {' '.join(each)} ended with exit code {command.wait()}")
         seconds[name] = time.perf_counter() - begun
-    return seconds, server
+    return seconds, command, json.loads(told)["address"].partition("/#")[0]
 
 
 def ask_page(address: str, photos: dict[str, bytes]) -> dict[str, float]:
@@ -74,12 +74,12 @@ def main() -> None:
     asked = parser.parse_args()
     PLACE.mkdir(parents=True)
     write_photos(PLACE / "photos")
-    port = free_port()
-    seconds, server = run_commands(asked.similis, port)
+    seconds, server, address = run_commands(asked.similis)
     try:
-        page = ask_page(f"http://127.0.0.1:{port}", unseen_photos(PLACE / "photos"))
+        page = ask_page(address, unseen_photos(PLACE / "photos"))
     finally:
-        stop_server(server)
+        server.terminate()
+        server.wait()
     figures: dict[str, dict[str, Any]] = {"seconds": seconds, "page": page}
     figures["machine"] = {"cores": len(os.sched_getaffinity(0)), "images": len(list(PLACE.glob("photos/*/*")))}
     for name, row in figures.items():

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.loss_cases import Step
-from benchmarks.rounds import alternate, arguments, median_ratio, peak_memory, print_table, ratio_interval, write_json
+from benchmarks.loss_cases import Step, bare
+from benchmarks.rounds import alternate, arguments, measure_rows, median_ratio, peak_memory, ratio_interval
 from similis.objective.loss import loss
 
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,32 +40,11 @@ def ours(name: str, options: dict[str, Any], size: int, dim: int) -> Step:
     return lambda: step_of(*(x.detach() for x in given))
 
 
-def bare(size: int, dim: int, tile: int = 512) -> Step:
-    """A softmax over the documents in tiles: product, exponential; product again, two products for the gradients."""
-    x, y = pairs(size, dim)
-    starts = range(0, size, tile)
-
-    def step() -> tuple[torch.Tensor, torch.Tensor]:
-        sums, of_rows, of_columns = torch.zeros(size), torch.zeros_like(x), torch.zeros_like(y)
-        for i in starts:
-            for j in starts:
-                sums[i : i + tile] += (x[i : i + tile] @ y[j : j + tile].T).exp_().sum(1)
-        for i in starts:
-            for j in starts:
-                weight = (x[i : i + tile] @ y[j : j + tile].T).div_(sums[i : i + tile, None])
-                of_rows[i : i + tile].addmm_(weight, y[j : j + tile])
-                of_columns[j : j + tile].addmm_(weight.T, x[i : i + tile])
-        return of_rows, of_columns
-
-    return step
-
-
 def time(rounds: int, size: int = 8192, dim: int = 512) -> dict[str, Any]:
     """Seconds of a step as a multiple of the bare program's."""
-    steps = {"bare": bare(size, dim)} | {name: ours(*form, size, dim) for name, form in FORMS.items()}
+    steps = {"bare": bare(*pairs(size, dim))} | {name: ours(*form, size, dim) for name, form in FORMS.items()}
     turns = alternate(steps, rounds)
     found = {name: (median_ratio(turns, name, "bare"), *ratio_interval(turns, name, "bare")) for name in FORMS}
-    print_table("Beside the bare program", ["loss", "ratio", "from", "to"], [(n, *r) for n, r in found.items()])
     ratios = {name: dict(zip(("ratio", "low", "high"), r, strict=True)) for name, r in found.items()}
     return {"pairs": size, "dim": dim, **ratios}
 
@@ -73,7 +52,6 @@ def time(rounds: int, size: int = 8192, dim: int = 512) -> dict[str, Any]:
 def memory(_: int, size: int = 32_768, dim: int = 512) -> dict[str, Any]:
     """Bytes that a step adds to a process that holds the pairs."""
     found = {name: peak_memory("benchmarks.two_sides:ours", *form, size, dim) / 1e6 for name, form in FORMS.items()}
-    print_table("MB of a step", ["loss", "MB"], list(found.items()))
     return {"pairs": size, "dim": dim, **{f"{name}, MB": value for name, value in found.items()}}
 
 
@@ -93,8 +71,7 @@ ROWS = {"time": time, "memory": memory}
 def main() -> None:
     """Measure and write."""
     given = arguments(__doc__ or "", list(ROWS))
-    figures = {name: row(given.rounds) for name, row in ROWS.items() if given.only in (None, name)}
-    write_json(given.json, "python -m benchmarks.two_sides", figures)
+    measure_rows("two_sides", given, ROWS, lambda name: ROWS[name](given.rounds))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.fine_tuning import known_rows, print_gains
-from benchmarks.rounds import arguments, write_json
+from benchmarks.fine_tuning import print_gains
+from benchmarks.rounds import arguments, measure_rows
 from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of
@@ -120,10 +120,8 @@ def measure(row: str, machine: Machine) -> dict[str, Any]:
 def main() -> None:
     """Run what is asked for, write the record row by row, print the table."""
     asked = arguments(__doc__ or "", list(ROWS))
-    machine, found = Machine(root=Path("runs/two-views"), device="cpu"), known_rows(asked.json)
-    for row in [asked.only] if asked.only else ROWS:
-        found[row] = measure(row, machine)
-        write_json(asked.json, "python -m benchmarks.two_views", found)
+    machine = Machine(root=Path("runs/two-views"), device="cpu")
+    found = measure_rows("two_views", asked, ROWS, lambda row: measure(row, machine))
     print_gains(f"Omniglot test classes, per cent, {len(SEEDS)} seeds", found)
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fine_tuning import DATA, known_rows, print_gains
+from benchmarks.fine_tuning import DATA, print_gains
 from benchmarks.lite_weights import FOLDER, weights
-from benchmarks.rounds import arguments, write_json
+from benchmarks.rounds import arguments, measure_rows
 from similis.retrieval.intervals import mean_interval
 from similis.run.machine import Machine
 from similis.run.result import RunResult
@@ -57,10 +57,8 @@ def main() -> None:
     """Measure what is asked for, write the record row by row, print the table."""
     jobs = {f"{data} {network}": (data, network) for data in DATA for network in NETWORKS}
     asked = arguments(__doc__ or "", list(jobs))
-    machine, found = Machine(root=Path("runs/untouched"), device="cpu"), known_rows(asked.json)
-    for row in [asked.only] if asked.only else jobs:
-        found[row] = figures_of(*jobs[row], machine)
-        write_json(asked.json, "python -m benchmarks.untouched", found)
+    machine = Machine(root=Path("runs/untouched"), device="cpu")
+    found = measure_rows("untouched", asked, jobs, lambda row: figures_of(*jobs[row], machine))
     print_gains("untouched networks on test classes, per cent", found)
 
 

@@ -10,7 +10,6 @@ every model; vectors are reduced to 256 principal directions), ``estimate`` (for
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import write_json
+from benchmarks.rounds import known_rows, write_json
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.model.load import load, pretrained
@@ -150,7 +149,7 @@ def main() -> None:
             for name in names:
                 print(data, name, tuple(vectors_of(name, data)[0].shape), flush=True)
     else:
-        kept = json.loads(RECORD.read_text())["figures"] if RECORD.exists() else {}
+        kept = known_rows(RECORD)
         for data, before, after in PAIRS:
             name = f"{data}: {before} to {after}"
             if name not in kept:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, measure_rows, print_table
 from similis.study.statistics.looks import LOOKS
 from similis.study.statistics.significance import TARGETS
 from tests.statistics.looking import share_of_verdicts
@@ -59,10 +59,7 @@ def page_rows(figures: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Measure the rows and print a table."""
     asked = arguments(__doc__ or "", ROWS)
-    figures: dict[str, Any] = {}
-    for row in [asked.only] if asked.only else ROWS:
-        figures[row] = measure(row)
-        write_json(asked.json, "python -m benchmarks.verdict_rules", figures)
+    figures = measure_rows("verdict_rules", asked, ROWS, measure)
     lines = [line.strip("| ").split(" | ") for line in page_rows(figures)]
     heads = ["case", *(f"{key}, {target}" for target in TARGETS for key in ("error", "power"))]
     print_table("verdicts, per cent, with 5 / 12 / 30 repetitions", heads, lines)

@@ -8,10 +8,10 @@ import torch
 import yaml
 
 import similis
-from similis.cli import main
 from similis.values import Embedded
 from tests.cli.mistakes import COMMANDS, SMALL
 from tests.cli.python_mistakes import CALLS
+from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 from tests.run.small import ran
 from tests.study.small import values
@@ -66,11 +66,10 @@ def test_the_table_is_long_enough_and_has_no_row_twice():
 def test_a_mistake_on_the_command_line(row, place, monkeypatch, capsys):
     root, run = place
     monkeypatch.chdir(root)
-    with pytest.raises(SystemExit) as end:
-        main([run if word == "RUN" else word for word in shlex.split(row.command)])
+    code = ended([run if word == "RUN" else word for word in shlex.split(row.command)])
     printed = capsys.readouterr()
     said = " ".join((printed.err or printed.out).split())
-    assert end.value.code == row.code, said
+    assert code == row.code, said
     assert "Traceback" not in printed.out + printed.err
     for part in (row.given, row.allowed, row.remedy):
         assert part and part in said, said  # noqa: PT018
@@ -91,8 +90,7 @@ def test_a_mistake_in_python(row, place, monkeypatch):
 
 def test_a_failed_command_leaves_no_run_behind(place, monkeypatch, capsys):
     monkeypatch.chdir(place[0])
-    with pytest.raises(SystemExit):
-        main(["train", "photos", *SMALL.split(), "--set", "objective.options.margn=1", "--runs", "fresh"])
+    assert ended(["train", "photos", *SMALL.split(), "--set", "objective.options.margn=1", "--runs", "fresh"]) == 2
     assert "margin_cos" in capsys.readouterr().err
     assert not Path("fresh").exists() or not list(Path("fresh").iterdir())
 
@@ -103,16 +101,12 @@ def test_search_works_from_another_directory_and_says_what_to_do_when_the_images
     root, run = place
     monkeypatch.chdir(tmp_path)
     query = str(root / "photo.png")
-    with pytest.raises(SystemExit) as end:
-        main(["search", run, query])
-    assert end.value.code == 0
+    assert ended(["search", run, query]) == 0
     (root / "photos").rename(root / "moved")
     try:
-        with pytest.raises(SystemExit) as end:
-            main(["search", run, query])
+        assert ended(["search", run, query]) == 1
     finally:
         (root / "moved").rename(root / "photos")
     said = capsys.readouterr().err
-    assert end.value.code == 1
     assert f"there is no folder or file {str(root / 'photos')!r}" in said
     assert "say where with --gallery" in said

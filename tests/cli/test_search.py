@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import torch
 from PIL import Image
 
 from similis.data.open_data import open_data
@@ -11,7 +10,6 @@ from similis.model.finished import finished
 from similis.model.index_folder import save_index
 from similis.model.load import load
 from similis.retrieval.index import build_index
-from similis.training.tensors import read_tensors
 from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
@@ -25,14 +23,6 @@ def done(tmp_path_factory):
     files = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(4)}
     write(root / "photos", files)
     return ran(root / "runs", data__source=str(root / "photos"), training__batch_size=4, training__epochs=1)
-
-
-def test_the_model_of_a_finished_run_makes_the_embeddings_that_it_left(done):
-    tensors, _ = read_tensors(done.folder / "embeddings.safetensors")
-    model = load(done.folder)
-    model.add(open_data(done.spec.data.source))
-    assert torch.equal(model.gallery.contents().vectors[tensors["ids"]], tensors["vectors"])
-    assert not model.embedder.training
 
 
 def test_search_prints_the_nearest_and_writes_the_sheet(done, tmp_path, capsys):

@@ -1,16 +1,10 @@
-"""``similis tournament``: from a plan file to a report, and refusals in one sentence."""
+"""``similis tournament``: from a plan file to a report."""
 
 import pytest
 import yaml
 
-from similis.cli import main
+from tests.cli.test_main import ended
 from tests.study.small import values
-
-
-def ended(*words: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(["tournament", *words])
-    return int(end.value.code or 0)
 
 
 @pytest.fixture
@@ -21,7 +15,7 @@ def file(tmp_path):
 
 
 def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
-    assert ended("plan", str(file)) == 0
+    assert ended(["tournament", "plan", str(file)]) == 0
     out = capsys.readouterr().out
     assert "R@1 of a repetition varies by" in " ".join(out.split())
     assert "which open the test split 4 times: at most about" in out
@@ -32,30 +26,18 @@ def test_plan_shows_the_cost_and_runs_nothing(file, tmp_path, capsys):
 @pytest.mark.slow
 def test_run_add_report_pack(file, tmp_path, capsys):
     folder = tmp_path / "out"
-    assert ended("run", str(file), "--folder", str(folder)) == 0
+    assert ended(["tournament", "run", str(file), "--folder", str(folder)]) == 0
     said = capsys.readouterr().out
     assert said.count("done  search-") == 4
     assert said.count("done  final-") == 4
     assert (folder / "report.html").exists()
-    assert ended("run", str(folder), "--add", "triplet") == 0
+    assert ended(["tournament", "run", str(folder), "--add", "triplet"]) == 0
     assert capsys.readouterr().out.count("done  final-") == 2, "the added loss alone"
-    assert ended("report", str(folder), "--no-times", "--out", str(tmp_path / "again"), "--pack") == 0
+    assert ended(["tournament", "report", str(folder), "--no-times", "--out", str(tmp_path / "again"), "--pack"]) == 0
     text = (tmp_path / "again" / "report.md").read_text()
     assert "triplet" in text
     assert "seconds of training" not in text
     said = capsys.readouterr().out
     assert all(str(file) in said for file in (tmp_path / "again" / "report.md", folder / "records.parquet"))
-    assert ended("run", str(folder), "--folder", str(tmp_path / "other"), "--only", "triplet") == 0
+    assert ended(["tournament", "run", str(folder), "--folder", str(tmp_path / "other"), "--only", "triplet"]) == 0
     assert capsys.readouterr().out.count("done  final-") == 2, "the plan of a folder in another one"
-
-
-def test_an_address_without_ray_is_refused(file, capsys):
-    assert ended("run", str(file), "--address", "auto") == 2
-    assert "add --ray" in capsys.readouterr().err
-
-
-def test_an_unfair_plan_ends_with_the_field_and_code_2(tmp_path, capsys):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(values(contestants=["triplet", {"loss": "margin", "model": {"dim": 64}}])))
-    assert ended("plan", str(path)) == 2
-    assert "contestant margin sets model.dim, which is held equal" in capsys.readouterr().err

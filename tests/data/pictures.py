@@ -3,6 +3,7 @@
 import io
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -24,6 +25,14 @@ def write(root: Path, files: dict[str, bytes]) -> Path:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
     return root
+
+
+def write_zip(place: Path, files: dict[str, bytes]) -> str:
+    """Write files into an archive."""
+    with ZipFile(place, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return str(place)
 
 
 def photos(name: str) -> str:

@@ -1,7 +1,5 @@
 """Checks: every kind of trouble is found, and nothing else."""
 
-import zipfile
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +8,7 @@ from similis.data.check import check_data
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
 from similis.values import DataError
-from tests.data.pictures import picture, write
+from tests.data.pictures import picture, write, write_zip
 
 
 def kinds(tmp_path, **more):
@@ -83,11 +81,8 @@ def test_folders_without_images_are_named(tmp_path):
 
 
 def test_folders_without_images_in_an_archive_are_named(tmp_path):
-    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
-        for path, data in FILES.items():
-            archive.writestr(path, data)
-        archive.writestr("train/eel/", b"")
-    assert [finding.kind for finding in check_data(open_data(str(tmp_path / "photos.zip")))] == ["empty-class"]
+    place = write_zip(tmp_path / "photos.zip", {**FILES, "train/eel/": b""})
+    assert [finding.kind for finding in check_data(open_data(place))] == ["empty-class"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import fsspec
@@ -12,18 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from similis.cli import main
 from similis.data import content
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
-from tests.data.pictures import picture, write
+from tests.cli.test_main import ended
+from tests.data.pictures import picture, write, write_zip
 
 PATHS = [f"class{label}/{number}.ppm" for label in range(6) for number in range(2)]
 NAMES = [path.partition("/")[0] for path in PATHS]
+KINDS = sorted(set(NAMES))
 FILES = {path: picture(seed, form="PPM") for seed, path in enumerate(PATHS)}  # all of one size
 SWAPPED = dict(zip(PATHS, [*list(FILES.values())[1:], FILES[PATHS[0]]], strict=True))
 PARQUET = ("parquet-of-paths", "parquet-of-bytes", "parquet-of-records")
-LAYOUTS = ("folder", "csv", "zip", "zip-with-table", *PARQUET, "url")
+LAYOUTS = ("folder", "csv", "tsv", "zip", "zip-with-table", *PARQUET, "shards", "url")
 
 
 @pytest.fixture(autouse=True)
@@ -39,30 +39,43 @@ def write_layout(root: Path, layout: str, files: dict[str, bytes]) -> str:
     place = root / "photos"
     write(place, files)
     table = "path,class_name\n" + "".join(f"{path},{name}\n" for path, name in zip(PATHS, NAMES, strict=True))
-    if layout == "csv":
-        (place / "list.csv").write_text(table)
-        return str(place / "list.csv")
+    if layout in ("csv", "tsv"):
+        (place / f"list.{layout}").write_text(table if layout == "csv" else table.replace(",", "\t"))
+        return str(place / f"list.{layout}")
     if layout.startswith("zip"):
-        with zipfile.ZipFile(root / "photos.zip", "w") as archive:
-            for path, data in files.items():
-                archive.writestr(path, data)
         if layout == "zip-with-table":
             (root / "photos.csv").write_text(table)
-        return str(root / "photos.zip")
+        return write_zip(root / "photos.zip", files)
     if layout.startswith("parquet"):
         columns = {"path": PATHS, "class_name": NAMES}
         if layout == "parquet-of-bytes":
-            columns["bytes"] = list(files.values())
+            columns = {"path": PATHS, "class": NAMES, "bytes": list(files.values())}
         if layout == "parquet-of-records":
             records = [{"bytes": image, "path": path} for path, image in files.items()]
             columns = {"image": records, "class_name": NAMES}
         pq.write_table(pa.table(columns), place / "list.parquet")
         return str(place / "list.parquet")
+    if layout == "shards":
+        return write_shards(root / "hub", files)
     if layout == "url":
         system = fsspec.filesystem("memory")
         for path, data in files.items():
             system.pipe(f"{root}/{path}", data)
         return f"memory:/{root}"
+    return str(place)
+
+
+def write_shards(place: Path, files: dict[str, bytes], rows: int = 8) -> str:
+    """The pictures as Hugging Face datasets writes them: records, numbered classes, files of some rows each."""
+    (place / "data").mkdir(parents=True)
+    features = {"image": {"_type": "Image"}, "label": {"names": KINDS, "_type": "ClassLabel"}}
+    names = {"huggingface": json.dumps({"info": {"features": features}})}
+    records = [{"bytes": data, "path": path} for path, data in files.items()]
+    labels = [KINDS.index(name) for name in NAMES]
+    table = pa.table({"image": records, "label": labels}).replace_schema_metadata(names)
+    for number in range(2):
+        part = table.slice(number * rows, rows)
+        pq.write_table(part, place / f"data/train-{number:05d}-of-00002.parquet", row_group_size=3)
     return str(place)
 
 
@@ -77,8 +90,21 @@ def test_other_contents_of_equal_size_are_other_data(tmp_path, layout):
 
 
 def test_every_layout_of_the_same_contents_is_the_same_data(tmp_path):
-    places = [write_layout(tmp_path / layout, layout, FILES) for layout in LAYOUTS]
-    assert len({open_data(place).fingerprint() for place in places}) == 1
+    opened = [open_data(write_layout(tmp_path / layout, layout, FILES)) for layout in LAYOUTS]
+    for manifest in opened:
+        assert manifest.labels.tolist() == [row // 2 for row in range(12)]
+        assert manifest.ids.tolist() == list(range(12))
+        assert manifest.class_names == KINDS
+        assert [manifest.read_bytes(row) for row in range(12)] == list(FILES.values())
+    assert len({manifest.fingerprint() for manifest in opened}) == 1
+
+
+@pytest.mark.parametrize("layout", ["folder", "shards"])
+def test_select_keeps_ids_and_bytes(tmp_path, layout):
+    part = open_data(write_layout(tmp_path, layout, FILES)).select([11, 2])
+    assert part.ids.tolist() == [11, 2]
+    assert part.read_bytes(0) == FILES[PATHS[11]]
+    assert part.select([1]).read_bytes(0) == FILES[PATHS[2]]
 
 
 @pytest.mark.parametrize("layout", ["folder", "csv", "zip", "zip-with-table", "parquet-of-records", "url"])
@@ -130,9 +156,7 @@ def test_verify_reads_contents_again(tmp_path, cache, verb):
     right = open_data(place).fingerprint()
     forge(cache)
     for option, expected in (((), False), (("--verify",), True)):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, *option])
-        assert not ended.value.code
+        assert ended([*words, *option]) == 0
         assert (open_data(place).fingerprint() == right) is expected
     if verb == "train":
         assert len(list((tmp_path / "runs").glob("*/result.json"))) == 2

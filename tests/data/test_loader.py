@@ -1,7 +1,5 @@
 """The loader: the same bits for any number of workers, any cache, any interruption."""
 
-import zipfile
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +13,7 @@ from similis.data.readers.archive import read_archive
 from similis.data.readers.parquet import ParquetSource
 from similis.data.samplers.balanced import balanced
 from similis.values import DataError, Preprocessing, UserError
-from tests.data.pictures import picture, write
+from tests.data.pictures import picture, write, write_zip
 
 # Three workers on a machine of two cores are slow, which is all that torch warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -137,11 +135,9 @@ def test_cache_returns_what_was_put():
 
 
 def test_zip_and_parquet_feed_workers(tmp_path):
-    with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
-        for row, path in enumerate(MANIFEST.values("path")):
-            archive.writestr(path, MANIFEST.read_bytes(row))
+    files = {path: MANIFEST.read_bytes(row) for row, path in enumerate(MANIFEST.values("path"))}
     plain = passes()
-    zipped = read_archive(str(tmp_path / "s.zip"))
+    zipped = read_archive(write_zip(tmp_path / "s.zip", files))
     zipped.read_bytes(0)  # opened before the fork: workers must not share the handle
     assert same(plain, passes(3, manifest=zipped))
     columns = {name: MANIFEST.table.column(name) for name in ("path", "label", "class_name", "bytes")}

@@ -1,10 +1,8 @@
-"""Readers: one set of images, opened from every layout, is one manifest."""
+"""Readers: parts and optional columns, URLs and archives, vectors; the layouts are in ``test_content``."""
 
 import csv
-import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import fsspec
@@ -18,7 +16,7 @@ from similis.data.open_data import open_data
 from similis.data.readers.parquet import readable
 from similis.data.table import is_arrow
 from similis.values import DataError
-from tests.data.pictures import picture, write
+from tests.data.pictures import picture, write, write_zip
 
 PATHS = ["cat/1.png", "cat/2.png", "dog/1.png", "eel/1.png", "eel/2.png", "eel/3.png"]
 NAMES = ["cat", "cat", "dog", "eel", "eel", "eel"]
@@ -39,51 +37,6 @@ def write_table(place, delimiter=",", paths=PATHS, **more):
     return str(place)
 
 
-def write_zip(place):
-    with zipfile.ZipFile(place, "w") as archive:
-        for path, data in FILES.items():
-            archive.writestr(path, data)
-    return str(place)
-
-
-def write_shards(place, rows=4):
-    """The pictures as Hugging Face datasets writes them: records, numbered classes, files of some rows each."""
-    (place / "data").mkdir(parents=True)
-    features = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}
-    names = {"huggingface": json.dumps({"info": {"features": features}})}
-    records = [{"bytes": data, "path": path} for path, data in FILES.items()]
-    table = pa.table({"image": records, "label": [0, 0, 1, 2, 2, 2]}).replace_schema_metadata(names)
-    for number in range(2):
-        part = table.slice(number * rows, rows)
-        pq.write_table(part, place / f"data/train-{number:05d}-of-00002.parquet", row_group_size=3)
-    return str(place)
-
-
-def layouts(folder, tmp_path):
-    yield str(folder)
-    yield write_table(folder / "pets.csv")
-    yield write_table(folder / "pets.tsv", delimiter="\t")
-    yield write_zip(tmp_path / "inside.zip")
-    write_table(tmp_path / "beside.tsv", delimiter="\t")
-    yield write_zip(tmp_path / "beside.zip")
-    pq.write_table(pa.table({"path": PATHS, "class_name": NAMES}), folder / "pets.parquet")
-    yield str(folder / "pets.parquet")
-    pq.write_table(pa.table({"path": PATHS, "class": NAMES, "bytes": list(FILES.values())}), tmp_path / "all.parquet")
-    yield str(tmp_path / "all.parquet")
-    yield write_shards(tmp_path / "hub")
-
-
-def test_every_layout_is_the_same_data(folder, tmp_path):
-    opened = [open_data(place) for place in layouts(folder, tmp_path)]
-    assert len(opened) == 8
-    for manifest in opened:
-        assert manifest.labels.tolist() == [0, 0, 1, 2, 2, 2]
-        assert manifest.ids.tolist() == list(range(6))
-        assert manifest.class_names == ["cat", "dog", "eel"]
-        assert [manifest.read_bytes(row) for row in range(6)] == list(FILES.values())
-    assert len({manifest.fingerprint() for manifest in opened}) == 1
-
-
 def test_fingerprint_does_not_know_the_place_but_knows_the_data(folder, tmp_path):
     base = open_data(str(folder)).fingerprint()
     assert open_data(str(write(tmp_path / "elsewhere", FILES))).fingerprint() == base
@@ -92,14 +45,6 @@ def test_fingerprint_does_not_know_the_place_but_knows_the_data(folder, tmp_path
     assert open_data(str(write(tmp_path / "renamed", other))).fingerprint() != base
     larger = FILES | {"dog/1.png": picture(9, width=99)}
     assert open_data(str(write(tmp_path / "larger", larger))).fingerprint() != base
-
-
-@pytest.mark.parametrize("layout", ["folder", "parquet"])
-def test_select_keeps_ids_and_bytes(folder, tmp_path, layout):
-    part = open_data(str(folder) if layout == "folder" else write_shards(tmp_path / "hub")).select([5, 2])
-    assert part.ids.tolist() == [5, 2]
-    assert part.read_bytes(0) == FILES["eel/3.png"]
-    assert part.select([1]).read_bytes(0) == FILES["dog/1.png"]
 
 
 def test_images_of_parquet_stay_out_of_memory(tmp_path):
@@ -130,7 +75,7 @@ def test_urls_stream_without_local_files():
 
 
 def test_zip_behind_a_url(tmp_path):
-    place = write_zip(tmp_path / "pets.zip")
+    place = write_zip(tmp_path / "pets.zip", FILES)
     fsspec.filesystem("memory").pipe("/zips/pets.zip", Path(place).read_bytes())
     assert open_data("memory://zips/pets.zip").read_bytes(3) == FILES["eel/1.png"]
 
@@ -164,7 +109,7 @@ def test_optional_columns_survive(folder):
 def test_an_archive_that_lacks_images_of_its_table_is_refused(tmp_path):
     write_table(tmp_path / "short.tsv", delimiter="\t", paths=["cat/9.png", *PATHS[1:]])
     with pytest.raises(DataError, match=r"1 images .* missing in"):
-        open_data(write_zip(tmp_path / "short.zip"))
+        open_data(write_zip(tmp_path / "short.zip", FILES))
 
 
 @pytest.mark.parametrize("kind", ["fixed", "list", "large", "double"])

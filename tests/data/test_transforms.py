@@ -144,24 +144,6 @@ def test_large_jpegs_are_decoded_small_and_look_the_same():
     assert abs(quick - exact).mean() < 0.25 * abs(coarse - exact).mean()
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_photos_are_upright(orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    data = picture(4, 60, 40, exif=exif)
-    from PIL import ImageOps
-
-    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    assert (prepare(data, resize=40) == np.asarray(upright)).all()
-
-
-def test_transparency_is_white_and_grey_is_rgb():
-    for mode, colour, expected in [("RGBA", (9, 9, 9, 0), 255), ("LA", (7, 255), 7), ("L", 8, 8), ("1", 1, 255)]:
-        held = io.BytesIO()
-        Image.new(mode, (6, 6), colour).save(held, "PNG")
-        assert (prepare(held.getvalue(), resize=6) == expected).all()
-
-
 def test_crop_larger_than_resize_is_refused():
     with pytest.raises(UserError, match="resize=20 is below"):
         augment(np.zeros((20, 20, 3), np.uint8), policy_of("eval"), Preprocessing(size=24, resize=20), ())

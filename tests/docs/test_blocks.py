@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import similis
-from similis.cli import main
 from similis.data.manifest import Manifest
+from tests.cli.test_main import ended
 from tests.docs.blocks import ROOT, SHELL, blocks, commands, pages
 
 PAGES = [page for page in pages() if blocks(page.read_text(encoding="utf-8"))]
@@ -53,9 +53,8 @@ def test_blocks_run(page):
             exec(compile(source, str(page), "exec", dont_inherit=True), names)
             continue
         for words in commands(block):
-            with pytest.raises(SystemExit) as end:
-                main([*words, *SMALL] if words[:2] == ["train", "photos/"] else words)
-            assert end.value.code in (0, None), f"{page.name}:{block.line}: similis {' '.join(words)}"
+            small = [*words, *SMALL] if words[:2] == ["train", "photos/"] else words
+            assert ended(small) == 0, f"{page.name}:{block.line}: similis {' '.join(words)}"
 
 
 PUBLIC = {"similis", "similis.losses", "similis.formula", "similis.sklearn"}

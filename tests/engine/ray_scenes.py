@@ -164,13 +164,14 @@ def killed_embedding(folder: str, images: str, kills: str) -> None:
     """A bulk embedding under kills, and the same by this process without."""
     import torch
 
+    from benchmarks.embed import draw_archive
     from similis.data.open_data import open_data
     from similis.model.bulk_embedding import embed_data
     from similis.model.load import ModelChoice
     from tests.engine.kills import Town, kill_between_parts
 
     root, model = Path(folder), ModelChoice("small_conv", weights=None, size=32, device="cpu")
-    data = open_data(draw_archive(root / "drawn.zip", int(images)))
+    data = draw_archive(root / "drawn.zip", int(images))
     words = ["embed", str(root / "drawn.zip"), str(root / "ray"), "--model", "small_conv", "--weights", "none"]
     words += ["--size", "32", "--part-size", "50", "--device", "cpu", "--ray"]
     begun = time.monotonic()
@@ -190,19 +191,6 @@ def killed_embedding(folder: str, images: str, kills: str) -> None:
         f"{len(data) / seconds:.0f} images/s with them on three nodes, {len(data) / alone.seconds:.0f} in one process"
     )
     print(f"{sum(town.killed.values())} kills {town.killed} while {len(data):,} images were embedded; {speeds} without")
-
-
-def draw_archive(place: Path, images: int) -> str:
-    """A zip archive of drawn images in class folders."""
-    from zipfile import ZipFile
-
-    from similis.data.open_data import open_data
-
-    drawn = open_data(f"synthetic?classes=100&images={images // 100}&size=32")
-    with ZipFile(place, "w") as archive:
-        for row, (name, path) in enumerate(zip(drawn.values("class_name"), drawn.values("path"), strict=True)):
-            archive.writestr(f"{name}/{Path(path).name}", drawn.read_bytes(row))
-    return str(place)
 
 
 def under_kills(words: list[str], runs: Path, folder: Path, kills: int, pause: float) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from similis.cli import main
 from similis.run import torchrun
 from similis.values import UserError
+from tests.cli.test_main import ended
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 FILES = sorted(DEPLOY.iterdir())
@@ -44,8 +44,7 @@ def test_the_commands_take_the_arguments_of_the_files(tmp_path, monkeypatch, cap
     spec = tmp_path / "run.yaml"
     words = yaml.safe_load((DEPLOY / "kuberay.yaml").read_text())["spec"]["entrypoint"].split()
     assert words[0] == "similis"
-    with pytest.raises(SystemExit):  # the options are known; what is missing here is the file
-        main([*words[1:2], str(spec), *words[3:]])
+    assert ended([*words[1:2], str(spec), *words[3:]]) == 2  # the options are known; what is missing is the file
     assert "there is no file" in capsys.readouterr().err
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(UserError, match="start this by torchrun"):

@@ -13,33 +13,12 @@ from similis.values import MissingExtraError, UserError
 ROOT = Path(__file__).parents[2]
 
 
-def scene(name: str, *arguments: object, seconds: int = 1500) -> str:
+def scene(name: str, *arguments: object) -> str:
     """A scene of ``ray_scenes`` in a process of its own: Ray leaves threads, files and warnings behind."""
     command = [sys.executable, "-m", "tests.engine.ray_scenes", name, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3500, check=False)
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1560)  # Ray starts slowly on a busy machine
-def test_tasks_and_a_gang(tmp_path):
-    pytest.importorskip("ray")
-    assert "all as expected" in scene("small", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1300)
-def test_lost_workers(tmp_path):
-    pytest.importorskip("ray")
-    assert "all as expected" in scene("lost_workers", tmp_path, seconds=1200)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1300)
-def test_three_nodes_and_one_lost(tmp_path):
-    pytest.importorskip("ray")
-    assert "all as expected" in scene("lost_node", tmp_path, seconds=1200)
 
 
 @pytest.mark.slow
@@ -47,15 +26,18 @@ def test_three_nodes_and_one_lost(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
+        ("small", (), ["all as expected"]),
+        ("lost_workers", (), ["all as expected"]),
+        ("lost_node", (), ["all as expected"]),  # one of three
         ("killed_run", (15, 500, 1.5), ["15 kills"]),
         ("killed_tournament", (15, 3), ["15 kills", "24 runs"]),
         ("killed_embedding", (20_000, 20), ["20 kills"]),
     ],
 )
-def test_work_survives_many_kills(tmp_path, capsys, name, arguments, told):
-    """A run, a tournament of 24 trials and 20,000 images to embed, while workers, nodes and drivers are killed."""
+def test_a_scene_with_a_real_cluster(tmp_path, capsys, name, arguments, told):
+    """The last: a run, a tournament of 24 trials and 20,000 images to embed while workers, nodes and drivers die."""
     pytest.importorskip("ray")
-    said = scene(name, tmp_path, *arguments, seconds=3500)
+    said = scene(name, tmp_path, *arguments)
     with capsys.disabled():
         print(said)
     for words in told:

@@ -13,7 +13,6 @@ from similis.figures.force_plot import STILL, draw_forces, save_forces
 from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
 from similis.figures.formula import break_lines, formula_of, to_mathtext, to_text
 from similis.registry import losses
-from similis.values import MissingExtraError
 
 FORMS = [(entry.name, form) for entry in losses for form in entry.forms]
 
@@ -120,12 +119,6 @@ def test_long_formulas_break_at_a_wide_space():
 def test_the_ending_chooses_the_kind_of_file(ending, tmp_path):
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
     assert save_forces("triplet", tmp_path / f"a.{ending}").read_bytes().startswith(start)
-
-
-def test_missing_matplotlib_names_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"\.\[plots\]"):
-        draw_forces("triplet")
 
 
 def test_no_global_state_of_pyplot_is_touched():

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from similis.cli import main
 from similis.data.open_data import open_data
 from similis.data.readers.part_files import list_part_files
 from similis.model.bulk_embedding import embed_data
 from similis.model.load import ModelChoice, pretrained
 from similis.retrieval.evaluate import evaluate
 from similis.values import DataError, UserError
+from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 
 SOURCE = "synthetic?classes=8&images=5&size=16"
@@ -64,8 +64,8 @@ def test_parts_hold_every_vector_with_its_attributes_and_open_as_a_source(data, 
 def test_the_command_evaluates_ready_vectors(data, tmp_path, capsys):
     embed_data(data, tmp_path, MODEL, part_size=16)
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(tmp_path), "--model", "identity", "--weights", "none", "--part", "all", "--json"])
+    words = ["--model", "identity", "--weights", "none", "--part", "all", "--json"]
+    assert ended(["evaluate", str(tmp_path), *words]) == 0
     (found,) = json.loads(capsys.readouterr().out)["models"]
     opened = open_data(tmp_path)
     assert found["recall@1"] == pytest.approx(evaluate(opened.vectors, opened.labels, ks=(1,)).means["recall@1"])
@@ -136,20 +136,16 @@ def test_tables_of_images_and_of_features_are_chunks(data, tmp_path):
         (tmp_path / "images").mkdir(exist_ok=True)
         pq.write_table(pa.table({"image": rows, "label": [1] * 20}), tmp_path / "images" / f"{shard}.parquet")
     assert embed_data(tmp_path / "images", tmp_path / "a", MODEL).images == 40
+    embed_data(data, tmp_path / "b", MODEL)
     opened = open_data(tmp_path / "a")
     assert opened.values("path")[39] == "1.parquet#19"
-    torch.testing.assert_close(opened.vectors, open_data(save(data, tmp_path / "b")).vectors)
+    torch.testing.assert_close(opened.vectors, open_data(tmp_path / "b").vectors)
     own = pretrained("identity", weights=None, features=5).save(tmp_path / "model")
     features = torch.randn(6, 5)
     features[2, 1] = torch.nan
     pq.write_table(pa.table({"id": list("abcdef"), "vector": features.tolist()}), tmp_path / "features.parquet")
     done = embed_data(tmp_path / "features.parquet", tmp_path / "c", ModelChoice(str(own)), max_skipped=1)
     assert (done.images, done.skipped, ids_of(tmp_path / "c")) == (5, 1, list("abdef"))
-
-
-def save(data, out: Path) -> Path:
-    embed_data(data, out, MODEL)
-    return out
 
 
 @pytest.fixture(scope="module")

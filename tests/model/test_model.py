@@ -1,7 +1,7 @@
 """The model as one object, held against its plain parts: a forward for each image, cosines, votes."""
 
 import io
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -237,26 +237,18 @@ def test_the_model_of_a_run_is_the_one_that_was_evaluated(tmp_path, photos):
 
 def test_many_threads_add_and_search_at_once(model):
     model.add(picture(0), labels="0", ids=["0"])
-    wrong = []
 
     def work(number):
-        try:
-            for step in range(15):
-                own = f"{number}-{step}"
-                model.add(picture(100 * number + step), labels=str(number), ids=[own])
-                hits = model.search(picture(100 * number + step), 200)
-                assert own in {hit.id for hit in hits}
-                if step % 3 == 0:
-                    model.remove(own)
-        except BaseException as error:
-            wrong.append(error)
+        for step in range(15):
+            own = f"{number}-{step}"
+            model.add(picture(100 * number + step), labels=str(number), ids=[own])
+            hits = model.search(picture(100 * number + step), 200)
+            assert own in {hit.id for hit in hits}
+            if step % 3 == 0:
+                model.remove(own)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(1, 5)))
     assert len(model.gallery) == 1 + 4 * 10
     for hit in model.search(picture(101), 100):
         if hit.id != "0":

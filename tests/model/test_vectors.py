@@ -11,7 +11,7 @@ from similis.data.open_data import open_data
 from similis.run.machine import Machine
 from similis.run.run import run
 from similis.run.spec import RunSpec, parse_spec
-from similis.values import DataError, UserError
+from similis.values import UserError
 
 
 def written(folder: Path, noise: float = 1.0, seed: int = 0) -> Path:
@@ -55,9 +55,3 @@ def test_vectors_and_images_are_not_mixed_up(tmp_path):
         run(spec_for(Path("synthetic"), 1), Machine(root=tmp_path / "runs"))
     with pytest.raises(UserError, match=r"built for vectors \(B, 7\)"):
         run(spec_for(place, 1, options={"features": 7}), Machine(root=tmp_path / "runs"))
-
-
-def test_vectors_of_different_lengths_are_refused(tmp_path):
-    pq.write_table(pa.table({"vector": [[1.0], [1.0, 2.0]], "label": [0, 1]}), tmp_path / "odd.parquet")
-    with pytest.raises(DataError, match=r"lengths \[1, 2\]"):
-        _ = open_data(str(tmp_path / "odd.parquet")).vectors

@@ -9,7 +9,6 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from similis.cli import main
 from similis.networks.text import (
     ClassSimilarity,
     load_similarity,
@@ -19,6 +18,7 @@ from similis.networks.text import (
     similarity_of_names,
 )
 from similis.values import DataError, MissingExtraError, UserError
+from tests.cli.test_main import ended
 from tests.networks.letters import by_letters
 
 NAMES = ["001.Black_footed_Albatross", "Audi_A5 Coupe 2012", "emoji"]
@@ -120,8 +120,7 @@ def test_the_command_writes_the_words_of_a_folder(encoder, tmp_path, capsys):
         (tmp_path / "photos" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / "1.png")
     out = tmp_path / "words.safetensors"
-    with pytest.raises(SystemExit, match="0"):
-        main(["data", "words", str(tmp_path / "photos"), str(out), "--encoder", encoder])
+    assert ended(["data", "words", str(tmp_path / "photos"), str(out), "--encoder", encoder]) == 0
     similarity = load_similarity(out)
     assert similarity.names == ("crimson_automobile", "red_car", "ripe_banana")
     assert similarity.matrix[1, 0] > similarity.matrix[1, 2] + 0.15

@@ -145,44 +145,23 @@ def test_equals_plain_loops_on_any_small_set(data):
     assert_neighbours(found, expected[1], labels, queries or range(count))
 
 
-def numpy_oracle(scores, labels, ks, queries):
-    """Sort every row whole, non-matches first among equals; for sets that plain loops cannot handle."""
-    values = {}
-    for q in queries:
-        others = np.arange(len(labels)) != q
-        match = labels[others] == labels[q]
-        hits = match[np.lexsort((match, -scores[q, others]))]
-        total = hits.sum()
-        places = np.arange(1, len(hits) + 1)
-        row = {f"recall@{k}": float(hits[:k].any()) for k in ks}
-        row |= {f"precision@{k}": hits[:k].sum() / k for k in ks}
-        row["r_precision"] = hits[:total].mean() if total else math.nan
-        row["map@r"] = (np.cumsum(hits) / places * hits)[:total].mean() if total else math.nan
-        row["mrr"] = 1 / places[hits][0] if total else math.nan
-        for name, value in row.items():
-            values.setdefault(name, []).append(value if total else math.nan)
-    return {name: np.array(column) for name, column in values.items()}
-
-
 @pytest.mark.parametrize("kind", ["ties", pytest.param("distinct", marks=pytest.mark.slow)])
 def test_r_from_one_to_five_thousand(kind):
     sizes = [1, 1, 2, 3, 5, 9, 17, 40, 90, 200, 500, 5001]
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)) * 10**12, sizes))
     if kind == "ties":
         x = signs(len(labels), 16, 1)
-        scores = (x.numpy() @ x.numpy().T) / 16
     else:
         x = gauss(len(labels), 16, 1) + 0.3 * gauss(len(sizes), 16, 2)[torch.from_numpy(labels // 10**12)]
-        unit = x.numpy() / np.linalg.norm(x.numpy(), axis=1, keepdims=True)
-        scores = unit @ unit.T
-    rows = torch.arange(len(labels))
-    found = evaluate(Embedded(x, torch.from_numpy(labels), rows), ks=(1, 10, 1000), tile=2**21, collapse_checks=False)
+    rows, ks = torch.arange(len(labels)), (1, 10, 1000)
+    queries = sorted(row for label in set(labels) for row in np.flatnonzero(labels == label)[:5].tolist())
+    embedded = Embedded(x, torch.from_numpy(labels), rows)
+    found = evaluate(embedded, ks=ks, queries=torch.tensor(queries), tile=2**17, collapse_checks=False)
     assert found.matches.max() == 5000
     assert found.matches[found.matches > 0].min() == 1
     assert found.excluded == 2
-    queries = np.flatnonzero((labels != labels.max()) | (np.arange(len(labels)) % 10 == 0))  # all small classes
-    for name, want in numpy_oracle(scores, labels, (1, 10, 1000), queries).items():
-        np.testing.assert_allclose(found.per_query[name].numpy()[queries], want, rtol=0, atol=1e-12, err_msg=name)
+    expected = plain_evaluation(x.tolist(), labels.tolist(), rows.tolist(), ks=ks, queries=queries)
+    assert_equal_to_oracle(found, expected, ks)
 
 
 def test_copies_are_equal_wherever_they_stand_in_a_matrix_product():
@@ -234,13 +213,17 @@ def test_clustering_is_seeded_and_finds_clear_classes():
         ({"similarity": "cosin"}, "did you mean 'cosine'"),
         ({"tile": 0}, "1 or more"),
         ({"groups": torch.zeros(2, dtype=torch.long)}, "lengths"),
+        ({"relevance": torch.zeros(2, 3)}, "relevance has shape"),
+        ({"relevance": -torch.ones(4, 4)}, "0 or more"),
+        ({"gallery": (torch.zeros(3, 5), [0, 1, 2])}, "must fit each other"),
+        ({"labels": torch.arange(4)[:, None]}, "give one label a row"),
+        ({"labels": torch.ones(4, 2).long(), "clustering": True}, "clusters are compared with classes"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_with_a_reason(change, words):
     given = {"vectors": torch.ones(4, 2), "labels": torch.zeros(4, dtype=torch.long), "ids": torch.arange(4)} | change
-    embedded = Embedded(given.pop("vectors"), given.pop("labels"), given.pop("ids"))
     with pytest.raises(UserError, match=words):
-        evaluate(embedded, **given)
+        evaluate(Embedded(given.pop("vectors"), given.pop("labels"), given.pop("ids")), **given)
 
 
 MEMORY = """

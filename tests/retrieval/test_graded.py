@@ -84,19 +84,3 @@ def test_intervals_and_paired_differences():
     assert gain.low <= gain.value <= gain.high
     with pytest.raises(UserError, match="different queries"):
         similis.compare(first, similis.evaluate(x[:20], labels[:20]))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"relevance": torch.zeros(2, 3)}, "relevance has shape"),
-        ({"relevance": -torch.ones(30, 30)}, "0 or more"),
-        ({"gallery": (torch.zeros(3, 5), [0, 1, 2])}, "must fit each other"),
-        ({"labels": torch.arange(30)[:, None]}, "give one label a row"),
-        ({"clustering": True, "labels": torch.ones(30, 2).long()}, "clusters are compared with classes"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_refused(options, message):
-    given = {"labels": torch.arange(30) % 4, **options}
-    with pytest.raises(UserError, match=message):
-        similis.evaluate(drawn()[0], given.pop("labels"), **given)

@@ -53,16 +53,6 @@ def test_torchmetrics(gain):
         assert found[name] == pytest.approx(float(want), abs=1e-6), name
 
 
-def test_pytorch_metric_learning():
-    accuracy = pytest.importorskip("pytorch_metric_learning.utils.accuracy_calculator")
-    names = ("precision_at_1", "r_precision", "mean_average_precision_at_r", "mean_reciprocal_rank")
-    calculator = accuracy.AccuracyCalculator(include=names, k="max_bin_count")
-    want = calculator.get_accuracy(torch.nn.functional.normalize(X, dim=1), LABELS)
-    found = similis.evaluate(X, LABELS, ks=(1,)).means
-    for name, theirs in zip(("recall@1", "r_precision", "map@r"), names, strict=False):
-        assert found[name] == pytest.approx(want[theirs], abs=1e-6), name
-
-
 @pytest.mark.slow  # compiles for a minute
 @pytest.mark.filterwarnings("ignore:.*unsafe cast")
 @pytest.mark.parametrize("gain", ["classes", "tags"])

@@ -20,12 +20,13 @@ def run(folder: str, options: dict[str, Any], key: str, log: str, told: str) -> 
     os.environ["SIMILIS_KEY"] = key
     torch.set_num_threads(1)
     limits, store = Limits(**options.pop("limits", {})), options.pop("store", None)
+    options.setdefault("port", 0)
 
     def on_ready(address: str) -> None:
         Path(f"{told}.part").write_text(address)
         Path(f"{told}.part").replace(told)
 
-    serve(Path(folder), port=0, store=store and Path(store), limits=limits, on_ready=on_ready, **options)
+    serve(Path(folder), store=store and Path(store), limits=limits, on_ready=on_ready, **options)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Server:
         folder: of a saved model.
         around: a program with arguments that starts it; empty to fork it.
         key: for changes; empty for one that the server makes.
-        options: of :func:`similis.serving.server.serve`.
+        options: of :func:`similis.serving.server.serve`; its port is any that is free if not given.
     """
 
     def __init__(self, folder: Path, *, around: Sequence[str] = (), key: str = KEY, **options: Any) -> None:
@@ -85,7 +85,8 @@ class Server:
     def stop(self, how: signal.Signals) -> int | None:
         """End the process; its exit code."""
         self.session.close()
-        os.kill(self.process.pid, how)
+        if self.code() is None:
+            os.kill(self.process.pid, how)
         (self.process.wait if self.around else self.process.join)(DEADLINE)
         return self.code()
 

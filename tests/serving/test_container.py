@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from similis.cli import main
+from tests.cli.test_main import ended
 
 FILE = Path(__file__).parents[2] / "docs" / "deploy" / "Dockerfile"
 TEXT = FILE.read_text(encoding="utf-8")
@@ -32,7 +32,5 @@ def test_it_starts_a_command_with_options_that_exist(monkeypatch, capsys):
     words = json.loads(re.search(r"^ENTRYPOINT (.+)$", TEXT, re.M)[1])
     assert words[:2] == ["similis", "serve"]
     monkeypatch.delenv("SIMILIS_KEY", raising=False)
-    with pytest.raises(SystemExit) as end:  # the options are known; what is missing here is the bundle
-        main(words[1:])
-    assert end.value.code == 2
+    assert ended(words[1:]) == 2  # the options are known; what is missing here is the bundle
     assert "there is no folder /bundle" in capsys.readouterr().err

@@ -65,11 +65,7 @@ def test_damage_is_found_by_verify_alone(saved, model, tmp_path):
     index = build_index(torch.eye(model.dim)[:20], model_hash=model.model_hash)
     (file,) = save_index(index, tmp_path / "index").glob("*.vectors")
     file.write_bytes(file.read_bytes()[:-4] + b"\0\0\x80?")
+    given = (saved, tmp_path / "unused.sqlite", Limits(), Metrics())
     for verify in (False, True):
         with pytest.raises(DataError, match="checksum") if verify else nullcontext():
-            open_collection(saved, tmp_path, verify=verify)
-
-
-def open_collection(saved, tmp_path, *, verify):
-    given = (saved, tmp_path / "unused.sqlite", Limits(), Metrics())
-    Collection(*given, index=tmp_path / "index", verify=verify).close()
+            Collection(*given, index=tmp_path / "index", verify=verify).close()

@@ -11,9 +11,10 @@ from similis.model.model import Model
 from similis.run.machine import Machine
 from similis.run.network import build_network
 from similis.run.spec import ModelSpec
-from tests.serving.browser import CHROMIUM, serving, visiting
+from tests.serving.browser import CHROMIUM, visiting
 from tests.serving.drawn_photos import draw, encode
 from tests.serving.page_actions import answered, jpeg
+from tests.serving.running import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")]
 ITEMS, DIM, ROUNDS = 20_000, 512, 7
@@ -26,7 +27,8 @@ def test_the_first_result_is_there_within_a_second(browser, tmp_path):
     model = Model(build_network(spec, machine, normalise=True, seed=0).eval(), spec, name="many", machine=machine)
     vectors = torch.nn.functional.normalize(torch.randn(ITEMS, DIM, generator=torch.Generator().manual_seed(0)))
     model.add(vectors, [f"class {n % 1000}" for n in range(ITEMS)], [str(n) for n in range(ITEMS)])
-    with serving(model.save(tmp_path / "model")) as address, visiting(browser, address, refusals=True) as page:
+    folder = model.save(tmp_path / "model")
+    with Server(folder) as server, visiting(browser, server.address, refusals=True) as page:
         page.wait_for_selector("#items li")
         seconds = []
         for number in range(ROUNDS):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import urllib.request
 
 import pytest
 
-from tests.serving.browser import CHROMIUM, KEY, free_port, serving, start_server, stop_server, visiting
+from tests.serving.browser import CHROMIUM, KEY, visiting
 from tests.serving.drawn_photos import EACH, beside, save_collection
 from tests.serving.page_actions import answered, expect, jpeg, labels, notice, photo, upload
+from tests.serving.running import Server
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 WITH_KEY = f"/#key={KEY.replace(' ', '%20')}"
@@ -68,7 +70,10 @@ def test_nothing_is_written_without_the_key(browser, page_address):
 
 
 def test_a_server_that_only_reads_offers_no_editing(browser, page_folder):
-    with serving(page_folder, "--read-only") as address, visiting(browser, address, path="/#key=any") as page:
+    with (
+        Server(page_folder, key=KEY, read_only=True) as server,
+        visiting(browser, server.address, path="/#key=any") as page,
+    ):
         upload(page, photo("lemon"))
         expect(page.locator("#about")).to_contain_text("read-only")
         assert page.locator("#editing:visible, #key-button:visible, .bin:visible").count() == 0
@@ -76,7 +81,7 @@ def test_a_server_that_only_reads_offers_no_editing(browser, page_folder):
 
 def test_an_empty_collection_takes_its_first_photo(browser, tmp_path):
     folder = save_collection(tmp_path / "model", each=0)
-    with serving(folder) as address, visiting(browser, address, path=WITH_KEY) as page:
+    with Server(folder, key=KEY) as server, visiting(browser, server.address, path=WITH_KEY) as page:
         expect(page.locator("#empty")).to_contain_text("The collection is empty")
         page.set_input_files("#file", photo("lemon"))
         expect(page.locator("#answer")).to_contain_text("The collection is empty")
@@ -86,20 +91,18 @@ def test_an_empty_collection_takes_its_first_photo(browser, tmp_path):
 
 
 def test_a_server_that_stops_and_comes_back(browser, page_folder, tmp_path):
-    port, store = free_port(), ("--store", str(tmp_path / "own.sqlite"))
-    process = start_server(page_folder, port, *store)
-    with visiting(browser, f"http://127.0.0.1:{port}", refusals=True) as page:
+    given = {"folder": page_folder, "key": KEY, "store": str(tmp_path / "own.sqlite")}
+    with Server(**given) as server, visiting(browser, server.address, refusals=True) as page:
         upload(page, photo("lemon"))
-        stop_server(process)
+        server.stop(signal.SIGTERM)
         page.locator(".pick").first.click()
         expect(notice(page)).to_contain_text("The server does not answer")
         assert labels(page)[:EACH] == ["lemon"] * EACH  # what was found stays
-        process = start_server(page_folder, port, *store)
-        with answered(page):
-            notice(page).get_by_role("button", name="Try again").click()
-        expect(notice(page)).to_be_empty()
-        assert labels(page)[: EACH - 1] == ["lemon"] * (EACH - 1)
-        stop_server(process)
+        with Server(**given, port=int(server.address.rpartition(":")[2])):
+            with answered(page):
+                notice(page).get_by_role("button", name="Try again").click()
+            expect(notice(page)).to_be_empty()
+            assert labels(page)[: EACH - 1] == ["lemon"] * (EACH - 1)
 
 
 @pytest.mark.parametrize(

@@ -207,18 +207,14 @@ BODY = {"ids": ["a"], "labels": [None], "vectors": [[0.0] * 256]}
         ("/v1/items/vectors", {"json": {**BODY, "ids": ["\ud800"]}}, 422, ""),
         ("/v1/nowhere", {}, 404, "/v1/nowhere"),
         ("/v1/model", {}, 405, "POST"),
+        ("/v1/items?limit=0", {"method": "GET"}, 422, "limit"),
+        ("/v1/items?limit=x", {"method": "GET"}, 422, "limit"),
+        ("/v1/items?limit=1001", {"method": "GET"}, 422, "limit"),
     ],
 )  # fmt: skip
 def test_mistakes_have_their_codes(server, model, path, more, status, words):
     if isinstance(more.get("json"), dict):
         more = {"json": {"model": model.model_hash, **more["json"]}}
-    answer = server.ask("POST", path, key=KEY, **more)
+    answer = server.ask(**{"method": "POST", "path": path, "key": KEY, **more})
     assert (answer.status_code, words in answer.json()["error"]) == (status, True), answer.text
     assert server.listed().keys() == PHOTOS.keys()
-
-
-@pytest.mark.parametrize(("query", "words"), [("limit=0", "limit"), ("limit=x", "limit"), ("limit=1001", "limit")])
-def test_parameters_of_lists(server, query, words):
-    answer = server.ask("GET", f"/v1/items?{query}")
-    assert answer.status_code == 422
-    assert words in answer.json()["error"]

@@ -1,9 +1,6 @@
 """Requests that the server once took in silence, and names that it could not show, search or delete."""
 
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +12,7 @@ from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
 from similis.serving.server import check_key_setting
 from similis.values import UserError
+from tests.cli.test_main import ended
 from tests.serving.running import KEY, Server, photo
 
 ODD_NAMES = ("no\u00a0break", "a\ttab", "zero\u200cwidth", "wide\u3000space")
@@ -77,15 +75,13 @@ def test_a_key_that_no_request_could_send_is_refused_and_not_printed(key):
     assert key.strip() not in str(refused.value)
 
 
-def test_such_a_key_ends_the_server_at_its_start(tmp_path):
+def test_such_a_key_ends_the_server_at_its_start(tmp_path, monkeypatch, capsys):
     key = "schlüssel-mit-umlaut-und-länge"
-    words = [sys.executable, "-c", "from similis.cli import main; main()", "serve", str(tmp_path), "--port", "0"]
-    done = subprocess.run(
-        words, env=os.environ | {"SIMILIS_KEY": key}, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 2
-    assert "SIMILIS_KEY has" in done.stderr
-    assert key.strip() not in done.stderr
+    monkeypatch.setenv("SIMILIS_KEY", key)
+    assert ended(["serve", str(tmp_path), "--port", "0"]) == 2
+    said = capsys.readouterr().err
+    assert "SIMILIS_KEY has" in said
+    assert key not in said
 
 
 def test_a_label_that_vanishes_meanwhile_leaves_the_estimate_alive(tmp_path, monkeypatch):

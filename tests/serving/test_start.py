@@ -23,13 +23,14 @@ def opened(folder):
 
 def test_json_is_one_line_with_the_address_once_it_answers(folder):
     words = [sys.executable, "-c", "from similis.cli import main; main()"]
-    words += ["serve", str(folder), "--port", "0", "--json"]
+    words += ["serve", str(folder), "--port", "0", "--json", "--read-only"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             said = json.loads(process.stdout.readline())
             address, _, key = said["address"].partition("#key=")
             assert requests.get(f"{address}ready", timeout=DEADLINE).json()["status"] == "ready"
             assert len(key) > 20
+            assert not requests.get(f"{address}v1/model", timeout=DEADLINE).json()["writable"]
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == ""

@@ -10,6 +10,7 @@ import yaml
 import similis
 from similis.model.bundle_files import ABOUT, CARD, CHECKSUMS, ONNX, THUMBNAILS, WEIGHTS
 from similis.values import DataError, MissingExtraError, UserError
+from tests.hostile.test_bundles import Evil
 from tests.model.hub.client import IMAGES, checked, client, embed, last, new_model, push
 from tests.model.hub.server import Hub, Repository
 
@@ -137,18 +138,8 @@ def test_a_private_gallery_does_not_go_into_a_public_repository(server, online):
         online(push, "me/public", gallery=True)
 
 
-class Bomb:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, place):
-        self.place = place
-
-    def __reduce__(self):
-        return open, (str(self.place), "w")
-
-
 def test_a_pickle_is_neither_fetched_nor_read(server, online, bundle, tmp_path):
-    bomb = pickle.dumps(Bomb(tmp_path / "gone-off"))
+    bomb = pickle.dumps(Evil(tmp_path / "gone-off"))
     rest = {name: data for name, data in bundle.items() if name != WEIGHTS}
     server.repositories["bad/pickle"] = Repository({**rest, "pytorch_model.bin": bomb})
     with pytest.raises(DataError, match=r"has no model.safetensors; .*pickles are not read"):
