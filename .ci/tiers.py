@@ -32,9 +32,9 @@ TIERS = {
     "losses": Tier(
         (
             "tests/contracts", "tests/objective", "tests/hostile/test_losses.py", "tests/hostile/test_scales.py",
-            "tests/hostile/test_transforms.py", "tests/training/test_gradient_cache.py",
+            "tests/hostile/test_transforms.py",
         ),
-        (OBJECTIVE, "src/similis/training/gradient_cache.py"),
+        (OBJECTIVE,),
     ),
     "ranks": Tier(("tests/multiprocess",), (OBJECTIVE, ENGINE, "src/similis/training")),
     "kills": Tier(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from multiprocessing import get_context
-from pathlib import Path
-
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from similis.engine.process_group import join_group
 from similis.objective.ranks import Ranks
 from tests.accelerator import emulator
 from tests.accelerator.equality import CLASSES, DIM, batch, make
-from tests.accelerator.group import register_group
+from tests.accelerator.ranks import rank_of_two, run_both
 from tests.multiprocess.test_blocks import PAGES, run_page
 from tests.proof import forms
 
@@ -27,11 +22,7 @@ def network():
 
 
 def work(rank: int, folder: str) -> None:
-    emulator.load()
-    register_group()
-    torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
-    with join_group(emulator.NAME, store=Path(folder) / "store", timeout=120.0):
+    with rank_of_two(rank, folder):
         torch.save(
             {f"{entry.name}:{form}": step_of(entry, form, rank) for entry, form in forms()}, f"{folder}/{rank}.pt"
         )
@@ -59,17 +50,8 @@ def step_of(entry, form, rank):
     return [part.detach().cpu() for part in every], waits, str(counts)
 
 
-def run_both(function, folder) -> None:
-    processes = [get_context("spawn").Process(target=function, args=(rank, str(folder))) for rank in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-
-
 def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
-    run_both(work, tmp_path)
+    run_both(work, str(tmp_path))
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for entry, form in forms():
         name = f"{entry.name}:{form}"
@@ -86,13 +68,10 @@ def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
 
 
 def run_pages(rank: int, folder: str) -> None:
-    emulator.load()
-    register_group()
-    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
-    with join_group(emulator.NAME, store=Path(folder) / "store", timeout=120.0) as communicator:
+    with rank_of_two(rank, folder) as communicator:
         for page in PAGES:
             run_page(communicator, page)
 
 
 def test_the_blocks_of_the_pages_on_a_group_that_takes_tensors_of_the_device_alone(device, tmp_path):
-    run_both(run_pages, tmp_path)
+    run_both(run_pages, str(tmp_path))

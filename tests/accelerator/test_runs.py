@@ -19,7 +19,7 @@ from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS
 from similis.run.run import run
 from similis.training.folder import RunFolder
-from tests.accelerator.ranks import train_rank, train_until
+from tests.accelerator.ranks import run_both, train_rank, train_until
 from tests.data.pictures import picture
 from tests.run.small import small
 
@@ -117,16 +117,8 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way,
 )  # fmt: skip
 def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):
     changes = WAYS[way] | {"model__freeze_batch_norm": True}
-    processes = [
-        get_context("spawn").Process(target=train_rank, args=(rank, 2, name, str(tmp_path), changes, more))
-        for name in ("cpu", device.type)
-        for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
+    for name in ("cpu", device.type):
+        run_both(train_rank, str(tmp_path), name, changes, more)
     here, there = (finished(tmp_path / name) for name in ("cpu", device.type))
     assert_same_bits(here, there)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import os
 
 import pytest
@@ -118,27 +116,6 @@ def test_launches_and_traffic(count):
     assert counts.traffic == 32
 
 
-def network():
-    torch.manual_seed(0)
-    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Linear(8 * 49, 16))
-
-
-def test_a_network_learns_as_on_the_cpu():
-    x, found = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1)), []
-    for device in ("cpu", NAME):
-        model = network().to(device)
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        for number in range(3):
-            torch.manual_seed(number)
-            optimiser.zero_grad()
-            model(x.to(device)).square().mean().backward()
-            optimiser.step()
-        found.append({name: value.cpu() for name, value in model.state_dict().items()})
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-    assert found[1]["1.num_batches_tracked"] == 3
-
-
 def test_autocast_and_scaler():
     model, x = nn.Linear(4, 4).to(NAME), torch.randn(2, 4, device=NAME)
     for dtype in (torch.bfloat16, torch.float16):
@@ -160,25 +137,6 @@ def test_products_are_rounded_where_that_is_allowed():
         assert 0 < float((a @ a - exact).abs().max()) < 1e-2
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
-
-
-def test_state_goes_to_a_file_and_back():
-    model = nn.Linear(4, 4).to(NAME)
-    assert copy.deepcopy(model).weight.device.type == NAME
-    file = io.BytesIO()
-    torch.save(model.state_dict(), file)
-    file.seek(0)
-    assert torch.load(file)["weight"].device.type == NAME
-    file.seek(0)
-    assert torch.load(file, map_location="cpu")["weight"].is_cpu
-
-
-def test_draws_belong_to_the_device():
-    state, host = torch.get_device_module(NAME).get_rng_state(), torch.get_rng_state()
-    drawn = torch.randn(3, device=NAME)
-    assert torch.equal(host, torch.get_rng_state())
-    torch.get_device_module(NAME).set_rng_state(state)
-    assert torch.equal(drawn, torch.randn(3, device=NAME))
 
 
 def test_a_forked_process_is_refused():

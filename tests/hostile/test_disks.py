@@ -9,23 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
-from similis.run.spec import replace_values
 from tests.cli.test_main import ended
-from tests.data.pictures import picture, write
-from tests.hostile.test_run_folders import folder_in
-from tests.run.small import VALUES, remains
+from tests.hostile import run_place
+from tests.hostile.run_place import make_place, search
+from tests.run.small import folder_in, remains
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Photos, a specification, a picture to search with, and a finished run."""
-    root = tmp_path_factory.mktemp("disks")
-    write(root / "photos", {f"kind{c:02}/{n}.png": picture(10 * c + n) for c in range(12) for n in range(6)})
-    slim = {"data.source": str(root / "photos"), "model.options": {"width": "slim", "depth": 1}}
-    (root / "run.yaml").write_text(yaml.safe_dump(replace_values(VALUES, slim)))
-    (root / "query.png").write_bytes(picture(999))
+    root = make_place(tmp_path_factory.mktemp("disks"))
     assert ended(train(root, root / "sound")) == 0
     return root
 
@@ -59,11 +53,7 @@ def files_up_to(size: int) -> Iterator[None]:
 
 
 def train(place: Path, runs: Path) -> list[str]:
-    return ["train", str(place / "run.yaml"), "--runs", str(runs), "--no-pictures"]
-
-
-def search(place: Path, folder: Path) -> list[str]:
-    return ["search", str(folder), str(place / "query.png"), "-k", "3", "--sheet", str(place / "found.png")]
+    return [*run_place.train(place, runs), "--no-pictures"]
 
 
 def sentence(capsys) -> str:

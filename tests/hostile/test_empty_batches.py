@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
-from similis.objective.wrappers.combined import Combined, regulariser
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.objective.wrappers.sampled_classes import SampledClasses
@@ -13,9 +11,10 @@ from similis.registry import losses, miners
 from similis.values import Counts, Pairs, Triplets
 from tests.batches import random_batch
 from tests.contracts.contracts import of, relation_of
-from tests.proof import CLASSES, DIM, build, forms
+from tests.hostile.attacks import BACKENDS, every_backend, every_form
+from tests.hostile.wrapped import WRAPPERS
+from tests.proof import CLASSES, DIM, build
 
-FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
 NOTHING = torch.zeros(0, dtype=torch.int64)
 
 
@@ -34,10 +33,10 @@ def check_zero(made, labels=NOTHING, dtype=torch.float64, **given):
         assert float(parameter.grad.to_dense().abs().sum()) == 0, f"a gradient for {name}"
 
 
-@pytest.mark.parametrize("context", [dense, lambda: tiles(4, 4)], ids=["dense", "tiles"])
-@pytest.mark.parametrize(("entry", "form"), FORMS)
-def test_losses(entry, form, context):
-    with context():
+@every_backend
+@every_form
+def test_losses(entry, form, backend):
+    with BACKENDS[backend]():
         for dtype in (torch.float64, torch.float32, torch.bfloat16):
             check_zero(build(entry, form), dtype=dtype)
         if entry.relation != "none":
@@ -68,23 +67,15 @@ def test_miners(miner):
             assert made.mined == Counts(0, 0)
 
 
-WRAPPERS = {
-    "nested": lambda: Nested(loss("multi_similarity"), sizes=(2, DIM)),
-    "nested proxies": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM)),
-    "memory": lambda: CrossBatchMemory(loss("contrastive"), size=6, dim=DIM),
-    "memory of a mined loss": lambda: CrossBatchMemory(loss("triplet", miner="semi_hard"), size=6, dim=DIM),
-    "sampled classes": lambda: SampledClasses(loss("proxy_anchor", num_classes=9, dim=DIM), share=0.5),
+EVERY = WRAPPERS | {
+    "nested centres": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM)),
     "sparse classes": lambda: SampledClasses(loss("softmax", num_classes=9, dim=DIM), share=0.5, sparse=True),
-    "combined": lambda: Combined(
-        loss("proxy_anchor", num_classes=CLASSES, dim=DIM),
-        [(2.0, regulariser("language", class_similarity=torch.eye(CLASSES)))],
-    ),
 }
 
 
-@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_wrappers(name):
-    check_zero(WRAPPERS[name]())
+    check_zero(EVERY[name]())
 
 
 def test_a_memory_that_is_filled_is_not_the_batch():
@@ -97,7 +88,7 @@ def test_a_memory_that_is_filled_is_not_the_batch():
     assert len(made) == len(x), "no samples were remembered"
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@every_form
 def test_the_next_batch_is_as_if_there_had_been_none(entry, form):
     x, labels = random_batch(0, DIM)
     made = build(entry, form)
@@ -107,8 +98,7 @@ def test_the_next_batch_is_as_if_there_had_been_none(entry, form):
 
 
 @pytest.mark.parametrize("name", ["supcon", "proxy_anchor", "soft_triple", "triplet"])
+@pytest.mark.usefixtures("fresh_compiler")
 def test_compiled(name):
-    torch._dynamo.reset()
     made = torch.compile(loss(name, num_classes=CLASSES, dim=DIM), fullgraph=True, backend="eager")
     check_zero(made)
-    torch._dynamo.reset()

@@ -118,11 +118,6 @@ def test_a_pipe_is_not_read(photos, tmp_path, capsys):
     closing.cancel()
 
 
-def test_a_device_is_not_read(photos):
-    (photos / "kind0/device.png").symlink_to("/dev/null")
-    assert "not a file" in read_data(photos)
-
-
 def test_a_folder_named_like_an_image_is_a_class(photos):
     write(photos / "kind0.png", {"1.png": picture(55), "2.png": picture(56)})
     assert "kind0.png" in open_data(str(photos)).class_names

@@ -30,13 +30,13 @@ def cut(data: bytes, number: int) -> list[bytes]:
     return [data[:place] for place in places]
 
 
-def flip(data: bytes, number: int, seed: int) -> list[bytes]:
-    """Copies of a file with a few bytes changed, half of them in its first 64."""
+def flip(data: bytes, number: int, seed: int, first: int | None = 64) -> list[bytes]:
+    """Copies of a file with a few bytes changed, in every second one among the first so many."""
     generator = np.random.default_rng(seed)
     copies = []
     for copy in range(number):
         damaged = bytearray(data)
-        for place in generator.integers(0, min(64, len(data)) if copy % 2 else len(data), 3):
+        for place in generator.integers(0, len(data[:first] if copy % 2 else data), 3):
             damaged[place] ^= int(generator.integers(1, 256))
         copies.append(bytes(damaged))
     return copies

@@ -6,7 +6,6 @@ that says what to do; doing that leads to the same bits.
 """
 
 import io
-import multiprocessing
 import random
 import re
 import shutil
@@ -14,14 +13,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-import yaml
 
-from similis.run.spec import replace_values
 from tests.cli.test_main import ended
-from tests.data.pictures import picture, write
-from tests.run.small import VALUES, child, ran, remains
+from tests.hostile.run_place import SLIM, make_place, search, train
+from tests.run.small import folder_in, kill_at, ran, remains
 
-SLIM = {"width": "slim", "depth": 1}
 ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
 FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
             "scores.safetensors", "selection.json", "curves.png", "report.html", "report-points.json", "embeddings.csv",
@@ -86,29 +82,17 @@ def cases(places: list[tuple], every: int) -> list:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Photos, a specification, and a picture to search with."""
-    root = tmp_path_factory.mktemp("attacked")
-    write(root / "photos", {f"kind{c:02}/{n}.png": picture(10 * c + n) for c in range(12) for n in range(6)})
-    values = replace_values(VALUES, {"data.source": str(root / "photos"), "model.options": SLIM})
-    (root / "run.yaml").write_text(yaml.safe_dump(values))
-    (root / "query.png").write_bytes(picture(999))
-    return root
+    return make_place(tmp_path_factory.mktemp("attacked"))
 
 
 @pytest.fixture(scope="module")
 def killed(place):
     """Makes the folder of the run that a process leaves when it is killed at a moment; each is made once."""
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["similis.run.run", "tests.run.small"])
 
     def folder_at(moment: tuple[str, int], seed: int = 0) -> Path:
         root = place / f"killed-{moment[0]}-{moment[1]}-{seed}"
         if not root.exists():
-            changes = {"data__source": str(place / "photos"), "model__options": SLIM, "seed": seed}
-            process = server.Process(target=child, args=(str(root), changes, *moment))
-            process.start()
-            process.join()
-            assert process.exitcode == -9
+            kill_at(root, {"data__source": str(place / "photos"), "model__options": SLIM, "seed": seed}, *moment)
         return folder_in(root)
 
     return folder_at
@@ -126,21 +110,8 @@ def other(place, killed):
 def finished(place):
     """A finished run with its pictures and a gallery, and what ``train`` and ``search`` print about it."""
     root = place / "finished"
-    said = [printed(train(root, place)), printed(search(folder_in(root), place))]
+    said = [printed(train(place, root)), printed(search(place, folder_in(root)))]
     return folder_in(root), said[0], said[1], remains(folder_in(root))
-
-
-def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.glob("[!.]*") if path.is_dir())
-    return folder
-
-
-def train(root: Path, place: Path) -> list[str]:
-    return ["train", str(place / "run.yaml"), "--runs", str(root)]
-
-
-def search(folder: Path, place: Path) -> list[str]:
-    return ["search", str(folder), str(place / "query.png"), "-k", "3", "--sheet", str(place / "found.png")]
 
 
 def printed(words: list[str]) -> str | None:
@@ -194,14 +165,14 @@ def test_a_finished_run_tells_the_same_numbers_or_what_to_do(name, attack, finis
     folder = copy_of(sound, place)
     attacked = next(folder.glob(name))
     attack(attacked, other)
-    said = printed(train(folder.parent, place))
+    said = printed(train(place, folder.parent))
     assert said in (None, table)
-    assert printed(search(folder, place)) in (None, answers)
+    assert printed(search(place, folder)) in (None, answers)
     if said is None or (name.endswith("tensors") and attack is not exchange):
         follow_the_remedy(attacked, folder)
-        assert printed(train(folder.parent, place)) == table
+        assert printed(train(place, folder.parent)) == table
         assert numbers(folder, attacked) == numbers(sound, attacked)
-        assert printed(search(folder, place)) == answers
+        assert printed(search(place, folder)) == answers
 
 
 @pytest.mark.parametrize(
@@ -215,16 +186,16 @@ def test_an_interrupted_run_ends_with_the_same_bits_or_says_what_to_do(
     folder = copy_of(killed(moment), place)
     attacked = next(folder.glob(name))
     attack(attacked, other)
-    assert printed(search(folder, place)) is None
-    said = printed(train(folder.parent, place))
+    assert printed(search(place, folder)) is None
+    said = printed(train(place, folder.parent))
     if said is None:
         follow_the_remedy(attacked, folder)
-        said = printed(train(folder.parent, place))
+        said = printed(train(place, folder.parent))
     assert said == table
     if name == "address":  # nobody can tell which run that folder was: it is done again beside it
         folder = next(path.parent for path in folder.parent.glob("*/result.json"))
     assert numbers(folder, attacked) == numbers(sound, attacked)
-    assert printed(search(folder, place)) == answers
+    assert printed(search(place, folder)) == answers
 
 
 def test_every_file_of_a_run_folder_is_attacked(finished, killed):
@@ -242,7 +213,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_it(moment, attack, ki
     stage = "refit" if moment[0] == "refit" else "select"
     attacked = folder / f"checkpoint-{stage}.safetensors"
     attack(attacked, folder)
-    assert ended(train(folder.parent, place)) == 0
+    assert ended(train(place, folder.parent)) == 0
     title = {"refit": "training on all training classes", "select": "training"}[stage]
     assert re.search(rf"^{title}: .*, continued after step 1$", capsys.readouterr().out, re.M)
     assert "going back to the checkpoint before" in caplog.text

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -161,21 +161,8 @@ def test_an_index_that_names_a_file_elsewhere_deletes_nothing_there(tmp_path):
 
 
 def test_several_threads_save_one_folder(models, tmp_path):
-    wrong = []
-
-    def work(model):
-        try:
-            for _ in range(3):
-                model.save(tmp_path / "model")
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(models[n % 2],)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda n: models[n % 2].save(tmp_path / "model"), range(9)))
     assert len(similis.load(tmp_path / "model", device="cpu").gallery) in (6, 9)
 
 

@@ -4,7 +4,6 @@ import io
 import math
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +12,7 @@ from similis.data.open_data import open_data
 from similis.values import DataError
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import check_refused, read_data
+from tests.hostile.test_images import flip
 
 IMAGES = {
     f"{name}{number}.png": picture(seed) for seed, (name, number) in enumerate((n, k) for n in "abcdef" for k in "12")
@@ -144,24 +144,11 @@ def test_two_columns_of_one_name(tmp_path):
     assert "'label' occur more than once" in read_data(tmp_path / "list.parquet")
 
 
-def damaged(data: bytes, number: int) -> list[bytes]:
-    """Copies of a file that are cut short or have flipped bytes."""
-    generator = np.random.default_rng(len(data))
-    cut = [data[: len(data) * part // number] for part in range(number)]
-    flipped = []
-    for _ in range(number):
-        copy = bytearray(data)
-        for place in generator.integers(0, len(data), 3):
-            copy[place] ^= int(generator.integers(1, 256))
-        flipped.append(bytes(copy))
-    return [*cut, *flipped]
-
-
 def test_damaged_parquet(tmp_path):
     held = io.BytesIO()
     pq.write_table(pa.table({"bytes": BYTES, "label": LABELS}), held)
-    answers = []
-    for data in damaged(held.getvalue(), 30):
+    whole, answers = held.getvalue(), []
+    for data in [*(whole[: len(whole) * part // 30] for part in range(30)), *flip(whole, 30, seed=0, first=None)]:
         (tmp_path / "list.parquet").write_bytes(data)
         answers.append(read_data(tmp_path / "list.parquet"))
     assert all("write it again" in answer for answer in answers[:30])

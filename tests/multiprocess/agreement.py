@@ -9,10 +9,10 @@ from tests.multiprocess.work import alone, several
 EXACT = 1e-10
 
 
-def assert_equal(ranks, work, *, steps=1, value=EXACT, gradient=EXACT, function=several) -> None:
+def assert_equal(ranks, work, *, steps=1, value=EXACT, gradient=EXACT) -> None:
     """Every case on every process: the value, and every gradient relative to the larger of 1 and its size."""
     given = [(case, counts, steps) for case, counts in work]
-    answers = ranks.call(function, given)
+    answers = ranks.call(several, given)
     for rank, answer in enumerate(answers):
         for (case, counts, _), found in zip(given, answer, strict=True):
             gaps = differences(case, [found], steps)

@@ -1,13 +1,10 @@
-"""What many processes cost: bytes that each hands to the collectives in one step, and memory that each needs."""
+"""What many processes cost: bytes that each hands to the collectives in one step."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from similis.values import UserError
-
 Kind = Literal["pairs", "classes", "class_anchors", "divided_classes"]
-KINDS = ("pairs", "classes", "class_anchors", "divided_classes")
 WHOLE = 8  # bytes of a label or of a count
 
 
@@ -45,8 +42,6 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
         >>> traffic("pairs", counts=(4, 4), dim=2)
         Traffic(gather=80, scatter=64)
     """
-    if kind not in KINDS:
-        raise UserError(f"kind is {kind!r}; choose one of {', '.join(KINDS)}")
     if kind == "classes":
         return Traffic(2 * WHOLE, 0)
     world, rows, batch = len(counts), max(counts), sum(counts)
@@ -55,47 +50,3 @@ def traffic(kind: Kind, *, counts: tuple[int, ...], dim: int, number_bytes: int 
         partial = reductions * batch * number_bytes
         return Traffic(gather + partial, scatter + world * partial)
     return Traffic(gather, scatter)
-
-
-class Memory(NamedTuple):
-    """Bytes of one process: class vectors with gradient and moments, rows of the joined batch, one tile."""
-
-    classes: int
-    batch: int
-    tile: int
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return sum(self)
-
-
-def memory(
-    *, batch: int, dim: int, world: int, classes: int = 0, number_bytes: int = 4, moments: int = 2, tile: int = 2**19
-) -> Memory:
-    """The plan of memory for a loss in tiles with divided classes; the network is not in it.
-
-    Class vectors count once for the weights, once for the gradient and ``moments`` times for the
-    optimiser; the joined batch counts once as gathered, once on the sphere and once as its gradient;
-    a tile counts four times (similarities, their function, its gradient, a mask).
-
-    Args:
-        batch: rows of all processes.
-        dim: embedding size.
-        world: number of processes.
-        classes: of all processes; 0 for a loss without class vectors.
-        number_bytes: of one coordinate.
-        moments: tensors that the optimiser keeps for each weight; 2 for Adam.
-        tile: numbers of one tile.
-
-    Example:
-        >>> plan = memory(batch=2**20, dim=512, world=8, classes=10_000_000)
-        >>> round(plan.classes / 2**30, 1), round(plan.batch / 2**30, 1)
-        (9.5, 6.0)
-    """
-    share = -(-classes // world)
-    return Memory(
-        classes=share * dim * number_bytes * (2 + moments),
-        batch=3 * batch * dim * number_bytes,
-        tile=4 * tile * number_bytes,
-    )

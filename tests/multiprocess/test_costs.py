@@ -8,8 +8,7 @@ import torch
 from similis.objective.context import distributed
 from similis.objective.loss import loss
 from similis.objective.sharding import shard
-from similis.values import UserError
-from tests.multiprocess.costs import memory, traffic
+from tests.multiprocess.costs import traffic
 
 COUNTS, DIM, CLASSES = (5, 1, 4, 2), 6, 40
 
@@ -46,12 +45,3 @@ def test_bytes_of_a_step(four, name, kind, divided):
         assert (found["gather"], found["scatter"]) == want
         whole = 0 if divided or kind == "pairs" else CLASSES * DIM * 4  # the gradient of what every rank has
         assert found["sum"] <= whole + 2 * 12 * 4 + 8 * 16  # one number for each row at most, and single numbers
-
-
-def test_traffic_does_not_know_the_classes_and_memory_divides_them():
-    with pytest.raises(UserError, match="kind is 'rows'"):
-        traffic("rows", counts=(1,), dim=2)
-    one, eight = (memory(batch=64, dim=8, world=world, classes=800) for world in (1, 8))
-    assert one.classes == 8 * eight.classes == 800 * 8 * 4 * 4
-    assert one.batch == eight.batch
-    assert one.total == one.classes + one.batch + one.tile

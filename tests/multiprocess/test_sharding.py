@@ -8,7 +8,7 @@ import torch
 from similis.objective.sharding import shard
 from similis.registry import losses
 from tests.multiprocess.agreement import assert_equal
-from tests.multiprocess.work import divided_several, objective
+from tests.multiprocess.work import objective
 
 BY_CLASS = [entry.name for entry in losses if entry.family in ("proxy", "classification")]
 
@@ -16,29 +16,29 @@ BY_CLASS = [entry.name for entry in losses if entry.family in ("proxy", "classif
 def cases(name: str, **more: object) -> list[dict]:
     entry = losses.get(name)
     kinds = ["plain", "nested", *(["memory"] if entry.memory else [])]
-    return [{"objective": {"name": name, "form": form, "kind": k}, **more} for form in entry.forms for k in kinds]
+    objectives = [{"name": name, "form": form, "kind": kind} for form in entry.forms for kind in kinds]
+    return [{"objective": each, "divided": True, **more} for each in objectives]
 
 
 @pytest.mark.parametrize("name", BY_CLASS)
 def test_as_undivided(two, name):
-    assert_equal(two, [(case, (7, 5)) for case in cases(name)], steps=2, function=divided_several)
+    assert_equal(two, [(case, (7, 5)) for case in cases(name)], steps=2)
 
 
 @pytest.mark.parametrize("name", BY_CLASS)
 def test_on_three_and_four(three, four, name):
-    assert_equal(three, [(case, (5, 1, 6)) for case in cases(name)], steps=2, function=divided_several)
-    assert_equal(four, [(case, (5, 1, 4, 2)) for case in cases(name)], steps=2, function=divided_several)
+    assert_equal(three, [(case, (5, 1, 6)) for case in cases(name)], steps=2)
+    assert_equal(four, [(case, (5, 1, 4, 2)) for case in cases(name)], steps=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_CLASS)
 def test_in_tiles(two, name):
-    assert_equal(two, [(case, (7, 5)) for case in cases(name, tile=(3, 2))], function=divided_several)
+    assert_equal(two, [(case, (7, 5)) for case in cases(name, tile=(3, 2))])
 
 
 def test_several_classes_for_a_sample(two):
-    work = [({"objective": {"name": "proxy_anchor", "form": "default"}, "relation": True}, (7, 5))]
-    assert_equal(two, work, function=divided_several)
+    assert_equal(two, [(case, (7, 5)) for case in cases("proxy_anchor", relation=True)])
 
 
 def test_a_share_is_a_share(four):

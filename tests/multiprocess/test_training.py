@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -23,16 +23,15 @@ from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from similis.run.distributed import run_on_ranks
-from similis.run.machine import Machine, Watch
+from similis.run.machine import Machine
 from similis.run.parts import base_loss
 from similis.run.run import run
-from similis.run.spec import parse_spec
 from similis.training.checkpoint import read_checkpoint, restore, save_checkpoint
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
 from similis.values import Batch, UserError
-from tests.run.small import remains
+from tests.run.small import Killer, ran, remains, small
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
 DIVIDED = [entry.name for entry in losses if entry.family in ("proxy", "classification")]
@@ -133,44 +132,26 @@ def test_divided_classes_are_saved_on_four_and_resumed_on_one_two_and_three(two,
         assert all(torch.allclose(model[key], weights[key], rtol=0, atol=1e-9) for key in weights)
 
 
-SPEC = {
-    "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
-    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16},
-    "objective": {"loss": "multi_similarity"},
-    "training": {"epochs": 2, "batch_size": 9, "per_class": 3},
+SHARED = {
+    "objective__loss": "multi_similarity",
+    "model__freeze_batch_norm": True,
+    "training__batch_size": 9,
+    "training__lr": 1e-4,
 }
 
 
-class Stop(Watch):
-    """A display whose process is killed when so many steps were made; with a mark, only once."""
-
-    def __init__(self, step: int, mark: Path | None = None) -> None:
-        self.step, self.mark = step, mark
-
-    def __enter__(self) -> Stop:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def on_step(self, report, mined) -> None:
-        if report.progress.step == self.step and not (self.mark and self.mark.exists()):
-            if self.mark:
-                self.mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+def killing(step: int, mark: Path | None = None):
+    """A display for :func:`run_on_ranks` whose process is killed at a step."""
+    return partial(nullcontext, Killer("step", step, mark))
 
 
 @pytest.mark.slow
 def test_a_run_with_divided_classes_goes_on_with_other_numbers(tmp_path):
-    spec = parse_spec(
-        SPEC
-        | {
-            "objective": {"loss": "proxy_anchor"},
-            "training": SPEC["training"] | {"epochs": 15, "checkpoint_steps": 1, "refit": False},
-        }
-    )
+    changes = {"objective__loss": "proxy_anchor", "training__epochs": 15, "training__refit": False}
+    spec = small(**SHARED | changes)
     alone = run(spec, Machine(root=tmp_path / "alone"))
     with pytest.raises(WorkersLostError):
-        run_on_ranks(spec, Machine(root=tmp_path / "4", shard_classes=True), partial(Stop, 10), ranks=4, restarts=0)
+        run_on_ranks(spec, Machine(root=tmp_path / "4", shard_classes=True), killing(10), ranks=4, restarts=0)
     (left,) = (tmp_path / "4").glob("[!.]*")
     contents = f"{(left / 'address').read_text()}/select"
     begun = read_checkpoint(left / "checkpoint-select.safetensors", contents).progress.step
@@ -187,7 +168,7 @@ def losses_of(result) -> torch.Tensor:
 
 
 def test_a_run_on_two_processes(tmp_path):
-    spec = parse_spec(SPEC)
+    spec = small(**SHARED)
     one = run(spec, Machine(root=tmp_path / "one"))
     two = run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2)
     assert one.address == two.address
@@ -203,30 +184,30 @@ def test_a_run_on_two_processes(tmp_path):
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_run_whose_rank_is_killed_equals_one_that_is_not(tmp_path, ranks):
     """The launcher begins all ranks again from the last checkpoint: to the bit, also where sums have four terms."""
-    spec = parse_spec(SPEC | {"training": SPEC["training"] | {"checkpoint_steps": 1}})
+    spec = small(**SHARED)
     alone = run_on_ranks(spec, Machine(root=tmp_path / "alone"), ranks=ranks)
-    killed = run_on_ranks(spec, Machine(root=tmp_path / "killed"), partial(Stop, 5, tmp_path / "mark"), ranks=ranks)
+    killed = run_on_ranks(spec, Machine(root=tmp_path / "killed"), killing(3, tmp_path / "mark"), ranks=ranks)
     assert (tmp_path / "mark").exists()
     assert remains(killed.folder) == remains(alone.folder)
 
 
 @pytest.mark.slow
 def test_batch_norm_in_training_is_refused(tmp_path):
-    values = SPEC | {"model": SPEC["model"] | {"backbone": "googlenet", "freeze_batch_norm": False, "image_size": 64}}
+    spec = small(model__backbone="googlenet", model__image_size=64)
     with pytest.raises(UserError, match="cannot share the batch statistics"):
-        run_on_ranks(parse_spec(values), Machine(root=tmp_path), ranks=2)
+        run_on_ranks(spec, Machine(root=tmp_path), ranks=2)
 
 
 @pytest.mark.slow
 def test_torchrun(tmp_path):
     """The plain command of the batch files: two processes of torchrun."""
     spec, root = tmp_path / "run.json", Path(__file__).parents[2]
-    spec.write_text(json.dumps(SPEC))
+    spec.write_text(small(**SHARED).model_dump_json())
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "similis.run.torchrun", str(spec), "--runs", str(tmp_path / "runs")]
     subprocess.run(
         command, cwd=root, check=True, capture_output=True, timeout=250, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     (found,) = (tmp_path / "runs").glob("*/result.json")
-    alone = run(parse_spec(SPEC), Machine(root=tmp_path / "alone"))
+    alone = ran(tmp_path / "alone", **SHARED)
     assert json.loads(found.read_text())["history"] == pytest.approx(alone.history)

@@ -98,10 +98,13 @@ def value_of(made, embeddings, labels, ids) -> Tensor:
 
 def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -> list[list[Tensor]]:
     """The same in one of several processes: its rows, the network's gradients averaged over the processes by DDP or as
-    it does. With ``word`` the loss finds the processes by itself, as with ``distributed=True``."""
+    it does. With ``word`` the loss finds the processes by itself, as with ``distributed=True``; with ``divided`` each
+    has a share of the class vectors, whose gradients are joined for the comparison."""
     dtype, seed = case.get("dtype", torch.float64), case.get("seed", 0)
     model, made = network(seed, dtype), objective(seed=seed, dtype=dtype, **case["objective"])
-    rank = communicator.rank
+    rank, inner, own = communicator.rank, innermost(made), len(list(model.parameters()))
+    if case.get("divided"):
+        shard(inner, communicator)
     net = DistributedDataParallel(model) if case.get("ddp") else model
     found = []
     for step in range(steps):
@@ -109,13 +112,17 @@ def together(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) 
         labels = related(case, labels, dtype)
         inputs, labels, ids = (part.split(counts)[rank] for part in (inputs, labels, ids))
         if case.get("word"):
-            innermost(made).ranks = Ranks(None)
+            inner.ranks = Ranks(None)
             one = results(net, made, net(inputs), labels, ids, case.get("tile"))
         else:
             with distributed(None if case.get("local") else communicator):
                 one = results(net, made, net(inputs), labels, ids, case.get("tile"))
         if not case.get("ddp"):
-            communicator.average(one[1 : 1 + len(list(model.parameters()))])
+            communicator.average(one[1 : 1 + own])
+        if case.get("divided"):
+            for place, parameter in enumerate(inner.learned.values()):
+                if parameter.ndim > 1:
+                    one[1 + own + place] = inner.classes.gather(one[1 + own + place])
         found.append(one)
     return found
 
@@ -127,30 +134,3 @@ def innermost(made: nn.Module) -> Loss:
 def several(communicator, work: list[tuple[dict, tuple[int, ...], int]]) -> list[list[list[Tensor]]]:
     """Many cases in one message."""
     return [together(communicator, *one) for one in work]
-
-
-def divided(communicator, case: dict, counts: tuple[int, ...], steps: int = 1) -> list[list[Tensor]]:
-    """As :func:`together`, with the class vectors divided; their gradients joined for the comparison."""
-    dtype, seed = case.get("dtype", torch.float64), case.get("seed", 0)
-    model, made = network(seed, dtype), objective(seed=seed, dtype=dtype, **case["objective"])
-    inner = innermost(made)
-    shard(inner, communicator)
-    found = []
-    for step in range(steps):
-        inputs, labels, ids = batch(seed + step, dtype)
-        labels = related(case, labels, dtype)
-        inputs, labels, ids = (part.split(counts)[communicator.rank] for part in (inputs, labels, ids))
-        with distributed(communicator):
-            one = results(model, made, model(inputs), labels, ids, case.get("tile"))
-        own = len(list(model.parameters()))
-        communicator.average(one[1 : 1 + own])
-        for place, parameter in enumerate(inner.learned.values()):
-            if parameter.ndim > 1:
-                one[1 + own + place] = inner.classes.gather(one[1 + own + place])
-        found.append(one)
-    return found
-
-
-def divided_several(communicator, work: list[tuple[dict, tuple[int, ...], int]]) -> list[list[list[Tensor]]]:
-    """Many cases with divided class vectors in one message."""
-    return [divided(communicator, *one) for one in work]

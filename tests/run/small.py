@@ -1,8 +1,10 @@
 """A run of a second or two: drawn shapes, a small network without batch norm's cost."""
 
 import json
+import multiprocessing
 import os
 import signal
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -12,9 +14,11 @@ from similis.data.sampling import samplers
 from similis.networks.backbone import backbones
 from similis.registry import losses, miners
 from similis.run.machine import Machine, Watch
+from similis.run.prepared import prepare
 from similis.run.result import RunResult
-from similis.run.run import run
+from similis.run.run import prepare_parts, run
 from similis.run.spec import RunSpec, parse_spec, replace_values
+from similis.run.stage import Stage
 from similis.training.folder import RunFolder
 
 for registry in (losses, miners, backbones, samplers, known):
@@ -37,6 +41,15 @@ def ran(root: Path, watch=None, workers: int = 0, **changes) -> RunResult:
     return run(small(**changes), Machine(root=root, workers=workers, cache_bytes=2**20), watch)
 
 
+def stage_of(root: Path, **changes) -> Stage:
+    """The first stage of it, not begun."""
+    spec = small(**changes)
+    run_ = prepare(spec, Machine(root=root, cache_bytes=0))
+    root.mkdir(exist_ok=True)
+    rows = run_.source.split.train
+    return Stage("select", run_, prepare_parts(run_), rows, spec.training.epochs, RunFolder(root), Watch())
+
+
 def remains(folder: Path) -> dict[str, object]:
     """Everything of a finished run that must not depend on how often it was interrupted: all but times."""
     binary = ("model.safetensors", "scores.safetensors", "embeddings.safetensors")
@@ -53,26 +66,56 @@ def timeless(values: dict[str, object]) -> str:
     return json.dumps({k: v for k, v in values.items() if k not in ("cost", "mining_seconds")})
 
 
-class Killer(Watch):
-    """A watch that kills its own process, without any farewell, at a step, after a validation, or at a refit's step."""
+def folder_in(root: Path) -> Path:
+    """The one run below a folder."""
+    (folder,) = (path for path in root.glob("[!.]*") if path.is_dir() and path.name != "features")
+    return folder
 
-    def __init__(self, moment: str, number: int) -> None:
-        self.moment, self.number = moment, number
+
+class Killer(Watch):
+    """A watch that kills its own process, without any farewell, at a step, after a validation, or at a refit's step.
+
+    With a mark it does so only once.
+    """
+
+    def __init__(self, moment: str, number: int, mark: Path | None = None) -> None:
+        self.place, self.mark = (moment, number), mark
         self.stepping = "step"
 
     def on_stage_start(self, stage, epochs, steps, done) -> None:
         self.stepping = "refit" if stage == "refit" else "step"
 
     def on_step(self, report, mined) -> None:
-        if (self.moment, self.number) == (self.stepping, report.progress.step):
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.reach(self.stepping, report.progress.step)
 
     def on_validation(self, epoch, value, best) -> None:
-        if (self.moment, self.number) == ("validation", epoch):
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.reach("validation", epoch)
+
+    def reach(self, *place) -> None:
+        if place != self.place or (self.mark and self.mark.exists()):
+            return
+        if self.mark:
+            self.mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-def child(root: str, changes: dict, moment: str = "", number: int = 0) -> None:
+def child(root: str, changes: dict, moment: str, number: int) -> None:
     """What a process that is to be killed does."""
     torch.set_num_threads(1)
     ran(Path(root), Killer(moment, number), **changes)
+
+
+def started(root: Path, changes: dict, moment: str = "", number: int = 0) -> BaseProcess:
+    """A process that runs; it is forked from one that has imported everything, so that kills meet work, not imports."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["similis.run.run", "tests.run.small", "torch.utils.tensorboard.writer"])
+    process = server.Process(target=child, args=(str(root), changes, moment, number))
+    process.start()
+    return process
+
+
+def kill_at(root: Path, changes: dict, moment: str, number: int) -> None:
+    """Run in a process that is killed at a moment."""
+    process = started(root, changes, moment, number)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL

@@ -139,20 +139,22 @@ def test_a_raised_version_of_the_numbers_changes_every_address(monkeypatch):
 
 
 def test_specification_data_files_and_every_part_with_a_source_are_in_the_address():
-    spec = small(objective__loss="triplet", objective__miner="batch_hard")
+    mined = {"objective__loss": "triplet", "objective__miner": "batch_hard"}
+    spec = small(**mined)
     places = {
         address(spec, "data", "files"),
         address(spec, "other data", "files"),
         address(spec, "data", "other files"),
-        address(small(objective__loss="triplet", objective__miner="batch_hard", seed=1), "data", "files"),
+        address(small(**mined, seed=1), "data", "files"),
+        address(small(**mined, evaluation__ks=[1]), "data", "files"),
     }
-    assert len(places) == 4
+    assert len(places) == 5
     assert addresses.source_fingerprints(spec).keys() == {"loss", "miner", "sampler", "backbone"}
     assert addresses.source_fingerprints(spec)["miner"] == source_hash(miners, "batch_hard")
     presets = [(entry, preset) for entry in losses for preset in entry.presets.items() if preset[1].miner]
     entry, (name, preset) = presets[0]
-    mined = addresses.source_fingerprints(small(objective__loss=entry.name, objective__preset=name))
-    assert mined["miner"] == source_hash(miners, preset.miner)
+    preset_of = addresses.source_fingerprints(small(objective__loss=entry.name, objective__preset=name))
+    assert preset_of["miner"] == source_hash(miners, preset.miner)
 
 
 def test_a_network_of_timm_is_in_the_address_by_the_file_that_builds_it():

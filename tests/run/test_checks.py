@@ -109,3 +109,37 @@ def test_a_hierarchical_batch_has_an_even_number_of_classes():
     labels = torch.arange(7).repeat_interleave(5)
     assert fitting_layout(Layout(100, 5), labels, "hierarchical") == (30, 5)
     assert fitting_layout(Layout(100, 5), labels, "balanced") == (35, 5)
+
+
+BARE = {"model__dim": None}
+VIEWS = {"objective__loss": "nt_xent", "training__views": 2, "training__sampler": "random"}
+UNLABELLED = {**VIEWS, "training__labelled": False, "training__sampler": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({**BARE, "model__trains": "head"}, "give the head a size"),
+        ({"training__interpolate": [0.5]}, "starts at random; set model.dim=null"),
+        ({**BARE, "training__interpolate": [0.5, 1.0], "training__select": "last"}, "nothing validates; name one"),
+        ({**BARE, "training__interpolate": [1.5]}, "less than or equal to 1"),
+        ({**BARE, "evaluation__sizes": [8]}, "evaluation.sizes has 8"),
+        ({"training__resolutions": [8], "training__policy": "affine"}, "set training.policy=random-resized"),
+        ({**BARE, "model__head": "whitening"}, "model.head is whitening and model.dim is null"),
+        ({"model__head": "white"}, "model.head is 'white'"),
+        ({"model__head": "whitening", "model__pooling": "gem"}, "gem learns"),
+        ({"model__head": "whitening+trained"}, r"needs cached features; set model\.trains=head"),
+        (
+            {"model__backbone": "identity", "model__options": {"features": 4}, "model__image_size": None},
+            "ready vectors",
+        ),
+        ({"training__labelled": False}, "images without labels need views=2"),
+        ({**VIEWS, "training__batch_size": 11}, "the batch must be a multiple of the views"),
+        ({"training__views": 2, "objective__loss": "multi_similarity"}, "set training.sampler=random"),
+        ({**UNLABELLED, "objective__loss": "proxy_anchor"}, "learns a proxy for each class, .* choose circle"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(tmp_path, changes, words):
+    with pytest.raises(UserError, match=words):
+        ran(tmp_path, **changes)
+    assert not list(tmp_path.rglob("metrics.jsonl"))

@@ -12,10 +12,7 @@ from similis.run.network import build_model
 from similis.run.run import run
 from similis.run.stage import batches_of, build_task
 from similis.training.folder import RunFolder
-from similis.training.optimisers import interpolate
-from similis.values import UserError
-from tests.run.small import ran, small
-from tests.run.test_stage import stage_of
+from tests.run.small import ran, small, stage_of
 
 BARE = {"model__dim": None}
 
@@ -75,30 +72,6 @@ def test_validation_chooses_the_share_and_of_equal_ones_the_nearest_to_the_start
     assert result.facts["share"] == min(share for share, value in noted.items() if value == best)
     assert result.validation["recall@1"] == best
     assert finished(result.folder).facts["share"] == result.facts["share"]
-
-
-def test_interpolation_is_linear_in_the_share():
-    model, start = torch.nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "bias": torch.ones(2)}
-    trained = state(model)
-    interpolate(model, start, 0.25)
-    assert torch.allclose(model.weight, 0.25 * trained["weight"])
-    assert torch.allclose(model.bias, 0.75 + 0.25 * trained["bias"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"model__dim": None, "model__trains": "head"}, "give the head a size"),
-        ({"training__interpolate": [0.5]}, "starts at random; set model.dim=null"),
-        ({**BARE, "training__interpolate": [0.5, 1.0], "training__select": "last"}, "nothing validates; name one"),
-        ({**BARE, "training__interpolate": [1.5]}, "less than or equal to 1"),
-        ({**BARE, "evaluation__sizes": [8]}, "evaluation.sizes has 8"),
-        ({"training__resolutions": [8], "training__policy": "affine"}, "set training.policy=random-resized"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_what_to_do(changes, words):
-    with pytest.raises(UserError, match=words):
-        small(**changes)
 
 
 def test_the_resolution_rises_over_the_epochs_and_evaluation_has_the_models_own(tmp_path):

@@ -16,7 +16,7 @@ from similis.run.prepared import prepare
 from similis.run.run import hand_over, run_prepared
 from similis.run.spec import parse_spec
 from similis.values import UserError
-from tests.accelerator.ranks import Killer
+from tests.run.small import Killer
 
 SPEC = {
     "model": {"dim": 8, "image_size": 16, "freeze_batch_norm": False},
@@ -63,7 +63,7 @@ def train(folder, **own):
 
 def train_until(folder, step):
     values, manifest = hand_over(SPEC, Small(), Squares(), jitter, {})
-    run_prepared(prepare(parse_spec(values), Machine(root=folder, device="cpu"), manifest), Killer(step))
+    run_prepared(prepare(parse_spec(values), Machine(root=folder, device="cpu"), manifest), Killer("step", step))
 
 
 def test_killed_and_resumed_it_has_the_bits_of_a_run_in_one_piece(tmp_path):

@@ -1,13 +1,12 @@
 """Kill -9 at any moment: what a resumed run ends with is, to the bit, what an uninterrupted one ends with."""
 
-import multiprocessing
 import random
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.run.small import child, remains
+from tests.run.small import folder_in, kill_at, remains, started
 
 # A miner with draws and a memory, so that every kind of state is in the checkpoints.
 CHANGES = {
@@ -20,51 +19,28 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def server():
-    """A process that has imported everything and forks children at once, so that kills meet work, not imports."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["similis.run.run", "tests.run.small", "torch.utils.tensorboard.writer"])
-    return context
-
-
-@pytest.fixture(scope="module")
-def whole(server, tmp_path_factory):
+def whole(tmp_path_factory):
     """What an uninterrupted run leaves, and how long it takes."""
-    root = tmp_path_factory.mktemp("whole")
-    started(server, root).join()  # the first child waits for the server's imports
-    again = tmp_path_factory.mktemp("again")
+    finish(tmp_path_factory.mktemp("first"))  # the first child waits for the server's imports
     begun = time.perf_counter()
-    process = started(server, again)
-    process.join()
-    assert process.exitcode == 0
-    return remains(folder_in(root)), time.perf_counter() - begun
+    left = finish(tmp_path_factory.mktemp("whole"))
+    return left, time.perf_counter() - begun
 
 
-def started(server, root: Path, moment: str = "", number: int = 0):
-    process = server.Process(target=child, args=(str(root), CHANGES, moment, number))
-    process.start()
-    return process
-
-
-def folder_in(root: Path) -> Path:
-    (folder,) = (path for path in root.glob("[!.]*") if path.name != "features")
-    return folder
-
-
-def finish(server, root: Path) -> dict[str, object]:
-    process = started(server, root)
+def finish(root: Path) -> dict[str, object]:
+    process = started(root, CHANGES)
     process.join()
     assert process.exitcode == 0
     return remains(folder_in(root))
 
 
-def kill_at_random(server, whole, root: Path, kills: int, seed: int) -> None:
+def kill_at_random(whole, root: Path, kills: int, seed: int) -> None:
     """Kill children at random moments until so many were killed at work; each run that ends is compared."""
     expected, seconds = whole
     chance = random.Random(seed)
     killed, place = 0, root / "0"
     while killed < kills:
-        process = started(server, place)
+        process = started(place, CHANGES)
         process.join(timeout=chance.uniform(0.02, 0.6) * seconds)
         if process.is_alive():
             process.kill()
@@ -74,13 +50,13 @@ def kill_at_random(server, whole, root: Path, kills: int, seed: int) -> None:
         assert process.exitcode == 0
         assert remains(folder_in(place)) == expected
         place = root / str(killed)
-    assert finish(server, place) == expected
+    assert finish(place) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_twenty_kills_leave_no_trace(server, whole, tmp_path):
-    kill_at_random(server, whole, tmp_path, kills=20, seed=2)
+def test_twenty_kills_leave_no_trace(whole, tmp_path):
+    kill_at_random(whole, tmp_path, kills=20, seed=2)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +66,9 @@ def test_twenty_kills_leave_no_trace(server, whole, tmp_path):
         *(pytest.param(*each, marks=pytest.mark.slow) for each in (("step", 1), ("validation", 1), ("validation", 4))),
     ],
 )
-def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(server, whole, tmp_path, moment, number):
-    process = started(server, tmp_path, moment, number)
-    process.join()
-    assert process.exitcode == -9
-    assert finish(server, tmp_path) == whole[0]
+def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(whole, tmp_path, moment, number):
+    kill_at(tmp_path, CHANGES, moment, number)
+    assert finish(tmp_path) == whole[0]
 
 
 # Names with a dot are folders about to get their own names; they vanish while one looks into them.
@@ -113,12 +87,12 @@ def refitting(root: Path) -> bool:
 @pytest.mark.parametrize(
     "moment", [half_checkpoint, *(pytest.param(each, marks=pytest.mark.slow) for each in (refitting, opened_test))]
 )
-def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation(server, whole, tmp_path, moment):
-    process = started(server, tmp_path)
+def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation(whole, tmp_path, moment):
+    process = started(tmp_path, CHANGES)
     while process.is_alive() and not moment(tmp_path):
         time.sleep(0.0005)
     process.kill()
     process.join()
-    assert finish(server, tmp_path) == whole[0]
+    assert finish(tmp_path) == whole[0]
     if process.exitcode == 0:
         pytest.skip("the process was quicker than the look at its folder")

@@ -1,7 +1,6 @@
 """Offline mining in a run: mined when it is due, from the weights of that moment, and exact however it is run."""
 
 import json
-import multiprocessing
 
 import pytest
 import torch
@@ -13,16 +12,14 @@ from similis.retrieval.embed import embed
 from similis.retrieval.offline_mining import mine_offline
 from similis.run.distributed import run_on_ranks
 from similis.run.fit import run_stage
-from similis.run.machine import Machine, Watch
+from similis.run.machine import Machine
 from similis.run.parts import epoch_batches
-from similis.run.prepared import prepare
 from similis.run.recorder import Recorder, refresh_table
-from similis.run.run import prepare_parts
 from similis.run.stage import Stage, batches_of, build_task
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress
 from similis.values import Batch, UserError
-from tests.run.small import child, ran, remains, small
+from tests.run.small import folder_in, kill_at, ran, remains, small, stage_of
 
 # 4 training classes of 12 images, 4 batches an epoch; mined before epochs 1 and 3.
 MINED = {
@@ -37,12 +34,8 @@ MINED = {
 KINDS = ("hard", "semi_hard", "neighbours")
 
 
-def stage_of(tmp_path, **changes) -> Stage:
-    spec, machine = small(**{**MINED, **changes}), Machine(root=tmp_path, cache_bytes=0)
-    run = prepare(spec, machine)
-    tmp_path.mkdir(exist_ok=True)
-    rows, folder = run.source.split.train, RunFolder(tmp_path)
-    return Stage("select", run, prepare_parts(run), rows, spec.training.epochs, folder, Watch())
+def mined_stage(root, **changes) -> Stage:
+    return stage_of(root, **{**MINED, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +74,8 @@ OTHERS = (("step", 1), ("step", 9), ("step", 11), ("validation", 2))
 )
 def test_killed_in_mid_epoch_it_goes_on_with_the_table_it_had(whole, tmp_path, moment, number):
     """Step 6 is in an epoch that mines nothing: only the checkpoint has its table."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["similis.run.run", "tests.run.small", "torch.utils.tensorboard.writer"])
-    process = context.Process(target=child, args=(str(tmp_path), MINED, moment, number))
-    process.start()
-    process.join()
-    assert process.exitcode == -9
-    (folder,) = tmp_path.glob("[!.]*")
-    kept = folder / "checkpoint-select.safetensors"
+    kill_at(tmp_path, MINED, moment, number)
+    kept = folder_in(tmp_path) / "checkpoint-select.safetensors"
     assert kept.exists() == (number > 1)
     if kept.exists():
         with safe_open(kept, framework="pt") as file:
@@ -98,7 +85,7 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_table_it_had(whole, tmp_path, m
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_table_is_that_of_the_weights_of_the_moment_in_evaluation_mode(tmp_path, kind):
-    stage = stage_of(tmp_path, training__mining__kind=kind)
+    stage = mined_stage(tmp_path, training__mining__kind=kind)
     task = build_task(stage)
     task.model.train()
     recorder = Recorder(stage, task, {"mining_seconds": 0.0})
@@ -124,7 +111,7 @@ def test_the_table_is_that_of_the_weights_of_the_moment_in_evaluation_mode(tmp_p
 
 
 def test_semi_hard_positives_are_drawn_anew_by_seed_and_epoch(tmp_path):
-    stage = stage_of(tmp_path)
+    stage = mined_stage(tmp_path)
     module, loader, rows = stage.parts.trained, stage.parts.loader, stage.rows
     first, again, later = (refresh_table(module, loader, rows, stage.spec, epoch=e).positives for e in (0, 0, 2))
     other = refresh_table(module, loader, rows, small(**MINED, seed=1), epoch=0).positives
@@ -143,7 +130,7 @@ def groups(stage: Stage, epoch: int) -> list[list[int]]:
 
 
 def test_neighbours_are_random_pairs_with_the_nearest_negative_of_either_end(tmp_path):
-    stage = stage_of(tmp_path, training__mining__kind="neighbours", training__mining__top_k=None)
+    stage = mined_stage(tmp_path, training__mining__kind="neighbours", training__mining__top_k=None)
     labels = stage.source.manifest.labels[stage.rows]
     found = embed(stage.parts.trained, stage.parts.loader.ordered(stage.rows, batch_size=100), count=48)
     nearest = mine_offline(found, 1).negatives.flatten().tolist()
@@ -157,16 +144,6 @@ def test_neighbours_are_random_pairs_with_the_nearest_negative_of_either_end(tmp
     assert any(pairs[0][i] != pairs[1][i] for i in both), "pairs are drawn anew in every epoch"
 
 
-def test_hard_batches_are_drawn_from_the_lists(tmp_path):
-    stage = stage_of(tmp_path, training__mining__kind="hard", training__mining__top_k=3)
-    found = embed(stage.parts.trained, stage.parts.loader.ordered(stage.rows, batch_size=100), count=48)
-    table = mine_offline(found, 3)
-    for i, j, n, m in groups(stage, 1):
-        assert table.positives[i] == j
-        assert n in table.negatives[i]
-        assert m in table.negatives[j]
-
-
 PAIR = [(entry.name, {}) for entry in losses if not entry.learns]
 OWN = [("proxy_repulsion", {"form": form}) for form in ("proxies", "samples", "hybrid")]
 
@@ -174,7 +151,7 @@ OWN = [("proxy_repulsion", {"form": form}) for form in ("proxies", "samples", "h
 @pytest.mark.parametrize(("name", "options"), [*PAIR, *OWN])
 def test_every_pair_loss_and_the_thesis_own_train_on_mined_batches(tmp_path, name, options):
     changes = {"objective__loss": name, "objective__options": options, "training__epochs": 1}
-    stage = stage_of(tmp_path, **changes)
+    stage = mined_stage(tmp_path, **changes)
     before = [p.detach().clone() for p in stage.parts.trained.parameters()]
     run_stage(stage)
     values = [r["loss"] for r in stage.folder.records() if "loss" in r]
@@ -185,7 +162,7 @@ def test_every_pair_loss_and_the_thesis_own_train_on_mined_batches(tmp_path, nam
 
 @pytest.mark.parametrize("value", [0.0, float("nan")])
 def test_a_model_that_collapsed_gets_random_batches_and_the_log_says_that_nothing_was_mined(tmp_path, value):
-    stage = stage_of(tmp_path)
+    stage = mined_stage(tmp_path)
     with torch.no_grad():
         for p in stage.parts.model.head_parameters:
             p.fill_(value)
@@ -204,8 +181,8 @@ def test_a_frozen_backbone_is_mined_through_its_cached_features(tmp_path):
 
 def test_batches_that_are_no_quadruples_are_refused_before_anything_is_embedded(tmp_path):
     with pytest.raises(UserError, match="multiple of 4"):
-        build_task(stage_of(tmp_path, training__batch_size=10))
-    stage = stage_of(tmp_path)
+        build_task(mined_stage(tmp_path, training__batch_size=10))
+    stage = mined_stage(tmp_path)
     with pytest.raises(UserError, match="mine the rows first"):
         epoch_batches(stage.spec, stage.source, stage.rows, 0)
 
@@ -214,7 +191,7 @@ def table_here(communicator, root: str) -> list[torch.Tensor]:
     """What one process holds when the processes' weights are not the same to the bit."""
     from pathlib import Path
 
-    stage = stage_of(Path(root) / str(communicator.rank))
+    stage = mined_stage(Path(root) / str(communicator.rank))
     with torch.no_grad():
         for p in stage.parts.trained.parameters():
             p.add_(communicator.rank * torch.randn(p.shape, generator=torch.Generator().manual_seed(3)))

@@ -1,4 +1,4 @@
-"""The specification: strict keys with the nearest right one, dotted changes, a schema, an address."""
+"""The specification: wrong values by their place, dotted changes, a schema."""
 
 import json
 
@@ -6,26 +6,10 @@ import pytest
 import yaml
 
 from similis.cli.spec_template import example_text
-from similis.run.address import address
 from similis.run.spec import RunSpec, parse_spec, read_spec, replace_values, schema
 from similis.values import UserError
 from tests.docs.blocks import ROOT
 from tests.run.small import VALUES, small
-
-
-@pytest.mark.parametrize(
-    ("key", "nearest"),
-    [
-        ("objectiv.loss", "'objective'"),
-        ("training.epoch", "'training.epochs'"),
-        ("model.image_sise", "'model.image_size'"),
-        ("data.protocoll", "'data.protocol'"),
-        ("evaluation.k", "'evaluation.ks'"),
-    ],
-)
-def test_a_wrong_key_is_answered_with_the_nearest_right_one(key, nearest):
-    with pytest.raises(UserError, match=f"did you mean {nearest}"):
-        parse_spec(replace_values(VALUES, {key: 1}))
 
 
 def test_wrong_values_are_named_with_their_place():
@@ -53,15 +37,6 @@ def test_yaml_and_json_files_are_the_same_specification(tmp_path):
 def test_a_specification_survives_json():
     spec = small(objective__nested_sizes=[2, 4], objective__options={"margin_cos": 0.2})
     assert parse_spec(json.loads(spec.model_dump_json())) == spec
-
-
-def test_every_field_decides_the_address():
-    """A field left out of the address would return another specification's result."""
-    first = address(small(), "data", "weights")
-    assert first == address(small(), "data", "weights")
-    assert len({first, address(small(), "other", "weights"), address(small(), "data", "other")}) == 3
-    assert len({address(small(seed=s), "data", "weights") for s in range(5)}) == 5
-    assert address(small(evaluation__ks=[1]), "data", "weights") != first
 
 
 def test_the_published_schema_is_the_current_one():

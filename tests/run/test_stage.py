@@ -1,4 +1,4 @@
-"""One stage: every parameter is trained at its rate, batches are a pure function, patience counts epochs."""
+"""One stage: the rate of the loss, the rows of its batches, patience counts epochs."""
 
 import math
 from itertools import islice
@@ -8,40 +8,19 @@ import torch
 from safetensors.torch import load_file
 
 from similis.registry import losses
-from similis.run.machine import Machine, Watch
 from similis.run.parts import base_loss, build_objective
-from similis.run.prepared import prepare
 from similis.run.recorder import LOG_STEPS, Recorder
-from similis.run.run import prepare_parts
-from similis.run.stage import Stage, batches_of, build_task
-from similis.training.folder import RunFolder
+from similis.run.stage import batches_of, build_task
 from similis.training.loop import Progress, StepReport
 from similis.values import DivergedError
-from tests.run.small import ran, small
+from tests.run.small import ran, small, stage_of
 
 
-def stage_of(tmp_path, **changes) -> Stage:
-    spec, machine = small(**changes), Machine(root=tmp_path, cache_bytes=0)
-    run = prepare(spec, machine)
-    rows, folder = run.source.split.train, RunFolder(tmp_path)
-    return Stage("select", run, prepare_parts(run), rows, spec.training.epochs, folder, Watch())
-
-
-@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.learns])
-def test_every_parameter_of_model_and_loss_is_in_exactly_one_group(name, tmp_path):
-    task = build_task(stage_of(tmp_path, objective__loss=name))
-    held = [id(p) for group in task.optimiser.param_groups for p in group["params"]]
-    own = [id(p) for module in (task.model, task.loss) for p in module.parameters()]
-    assert sorted(held) == sorted(own)
+@pytest.mark.parametrize(("asked", "multiplier"), [(7, 7), (None, losses.get("proxy_anchor").lr_multiplier)])
+def test_a_rate_of_the_loss_that_is_asked_for_wins_over_its_own(asked, multiplier, tmp_path):
+    task = build_task(stage_of(tmp_path, training__loss_multiplier=asked, training__head_multiplier=3))
     rates = {group["name"]: group["base_lr"] for group in task.optimiser.param_groups}
-    learns = bool([*task.loss.parameters()])  # a scale may be fixed
-    assert rates.get("loss") == (pytest.approx(rates["backbone"] * losses.get(name).lr_multiplier) if learns else None)
-
-
-def test_a_rate_of_the_loss_that_is_asked_for_wins(tmp_path):
-    task = build_task(stage_of(tmp_path, training__loss_multiplier=7, training__head_multiplier=3))
-    rates = {group["name"]: group["base_lr"] for group in task.optimiser.param_groups}
-    assert rates == pytest.approx({"backbone": 0.001, "head": 0.003, "loss": 0.007})
+    assert rates == pytest.approx({"backbone": 0.001, "head": 0.003, "loss": 0.001 * multiplier})
 
 
 def test_class_vectors_are_those_of_the_training_classes(tmp_path):
@@ -50,17 +29,6 @@ def test_class_vectors_are_those_of_the_training_classes(tmp_path):
     trained = sorted(set(stage.source.manifest.labels[stage.rows].tolist()))
     assert loss.class_ids.tolist() == trained
     assert len(loss.learned["proxies"]) == len(trained) == 4
-
-
-@pytest.mark.parametrize("start", [0, 1])
-def test_batches_from_the_middle_are_those_of_the_whole_epoch(start, tmp_path):
-    stage = stage_of(tmp_path)
-    batches = batches_of(stage, build_task(stage))
-    whole, rest = list(batches(1, 0)), list(batches(1, start))
-    assert len(rest) == len(whole) - start == 2 - start
-    for one, other in zip(whole[start:], rest, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-    assert not torch.equal(next(iter(batches(0, 0))).images, whole[0].images)
 
 
 def test_only_training_rows_are_ever_seen(tmp_path):

@@ -10,10 +10,9 @@ from similis.model.finished import trained_model
 from similis.objective.losses.nt_xent import nt_xent
 from similis.run.stage import batches_of, build_task
 from similis.training.loop import train_step
-from similis.values import Preprocessing, UserError
+from similis.values import Preprocessing
 from tests.data.pictures import picture, write
-from tests.run.small import ran, small
-from tests.run.test_stage import stage_of
+from tests.run.small import ran, stage_of
 
 VIEWS = {"objective__loss": "nt_xent", "training__views": 2, "training__sampler": "random"}
 BARE = {**VIEWS, "training__labelled": False, "training__sampler": None}
@@ -62,27 +61,3 @@ def test_labels_of_the_training_images_decide_nothing(tmp_path):
     third = trained_model(told).state_dict()
     assert any(not torch.equal(first[name], third[name]) for name in first)
     assert plain.test["recall@1"] >= 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"training__labelled": False}, "images without labels need views=2"),
-        ({**VIEWS, "training__batch_size": 11}, "the batch must be a multiple of the views"),
-    ],
-)
-def test_a_specification_that_cannot_be_is_refused(changes, words):
-    with pytest.raises(UserError, match=words):
-        small(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"training__views": 2, "objective__loss": "multi_similarity"}, "set training.sampler=random"),
-        ({**BARE, "objective__loss": "proxy_anchor"}, "learns a proxy for each class, .* choose circle"),
-    ],
-)
-def test_a_run_that_cannot_be_is_refused(tmp_path, changes, words):
-    with pytest.raises(UserError, match=words):
-        ran(tmp_path, **changes)

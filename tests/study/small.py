@@ -4,29 +4,29 @@ import json
 from pathlib import Path
 from typing import Any
 
+from similis.run.spec import replace_values
 from similis.study.plan.plan_file import parse_plan
 from similis.study.plan.schema import Plan
 from similis.study.statistics.fair_table import RULE
 
-MODEL = {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 12, "freeze_batch_norm": False}
+VALUES = {
+    "name": "small",
+    "terms": {
+        "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
+        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 12, "freeze_batch_norm": False},
+        "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
+    },
+    "contestants": ["proxy_anchor", "contrastive"],
+    "sampler": "balanced",
+    "search": {"trials": 1, "epochs": 2, "startup": 1},
+    "repetitions": 2,
+    "floors": False,
+}
 
 
 def values(**changes: Any) -> dict[str, Any]:
-    """Plain values of a small plan."""
-    return {
-        "name": "small",
-        "terms": {
-            "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
-            "model": dict(MODEL),  # tests change it
-            "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
-        },
-        "contestants": ["proxy_anchor", "contrastive"],
-        "sampler": "balanced",
-        "search": {"trials": 1, "epochs": 2, "startup": 1},
-        "repetitions": 2,
-        "floors": False,
-        **changes,
-    }
+    """Plain values of a small plan with others in them; a double underscore stands for a dot."""
+    return replace_values(VALUES, {key.replace("__", "."): value for key, value in changes.items()})
 
 
 def plan(**changes: Any) -> Plan:

@@ -64,6 +64,6 @@ def test_a_second_call_measures_nothing(done, monkeypatch):
 
 
 def test_a_pretrained_network_is_a_floor_at_both_resolutions():
-    made = plan(floors=True).model_dump(mode="json")
-    made["terms"]["model"] |= {"backbone": "tf_efficientnet_lite0", "weights": "pretrained", "image_size": 128}
-    assert [job.floor for job in floor_jobs(plan(**made))] == ["untouched network", "untouched network, own resolution"]
+    network = {"backbone": "tf_efficientnet_lite0", "weights": "pretrained", "image_size": 128}
+    made = plan(floors=True, terms__model=network)
+    assert [job.floor for job in floor_jobs(made)] == ["untouched network", "untouched network, own resolution"]

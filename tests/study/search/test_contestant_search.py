@@ -7,13 +7,12 @@ import optuna
 import pytest
 
 from similis.study.plan.jobs import final_jobs, final_spec
-from similis.study.plan.plan_file import parse_plan
 from similis.study.records import Records
 from similis.study.search.contestant_search import PrunedError, TrialReporter, search_contestant
 from similis.study.search.trials import open_journal, open_study, resume_trial
 from similis.study.tournament_folder import TournamentFolder
 from similis.values import UserError
-from tests.study.small import plan, values, without_cost
+from tests.study.small import plan, without_cost
 
 WHOLE = {"trials": 1, "epochs": 2, "pruning": False}
 
@@ -83,18 +82,23 @@ def test_a_pruned_trial_costs_less_and_another_takes_its_TournamentFolder(tmp_pa
     assert len(trials) > 9
 
 
+def check_cut(whole, root, name, made):
+    """Without its record and that of a trial, a search ends as it did, and makes no run twice."""
+    cut = root / name
+    shutil.copytree(root / "whole", cut)
+    (cut / "records" / "search-proxy_anchor-r0.json").unlink()
+    (cut / "records" / f"{name}.json").unlink()
+    assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == whole
+    assert without_cost(cut) == without_cost(root / "whole")
+    assert len(list(cut.glob("runs/*"))) == len(list((root / "whole").glob("runs/*")))
+
+
 def test_a_search_cut_anywhere_ends_the_same(tmp_path):
     """Cut after every trial: what is done is read, what was begun is gone on with."""
     made = plan()
     whole = search_contestant(made, made.contestants[0], TournamentFolder(tmp_path / "whole"))
     for name in ("trial-proxy_anchor-r0-preset", "trial-proxy_anchor-r0-000", "trial-proxy_anchor-r0-001"):
-        cut = tmp_path / name
-        shutil.copytree(tmp_path / "whole", cut)
-        (cut / "records" / "search-proxy_anchor-r0.json").unlink()
-        (cut / "records" / f"{name}.json").unlink()
-        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == whole
-        assert without_cost(cut) == without_cost(tmp_path / "whole")
-        assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
+        check_cut(whole, tmp_path, name, made)
 
 
 def test_a_trial_that_was_running_is_resumed_with_its_values(tmp_path):
@@ -165,10 +169,9 @@ def test_over_folds_the_mean_so_far_is_compared_at_the_same_number_of_samples():
 
 
 def cross_validated(**search):
-    made = values(contestants=["proxy_anchor"], search={"startup": 1, "strategy": "random", **search})
-    source = "synthetic?classes=18&images=6&size=12"
-    made["terms"]["data"] |= {"protocol": "cross-validation", "folds": 3, "source": source}
-    return parse_plan(made)
+    data = {"protocol": "cross-validation", "folds": 3, "source": "synthetic?classes=18&images=6&size=12"}
+    search = {"startup": 1, "strategy": "random", **search}
+    return plan(contestants=["proxy_anchor"], search=search, terms__data=data)
 
 
 def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same(tmp_path):
@@ -184,13 +187,7 @@ def test_under_cross_validation_trials_are_pruned_and_a_cut_search_ends_the_same
     assert any(t["samples"] < full for t in stopped)
     assert 4 * full < record["samples"] <= 5 * full
     for name in [t["name"] for t in (stopped[0], trials[-1])]:
-        cut = tmp_path / name
-        shutil.copytree(tmp_path / "whole", cut)
-        (cut / "records" / "search-proxy_anchor-r0.json").unlink()
-        (cut / "records" / f"{name}.json").unlink()
-        assert search_contestant(made, made.contestants[0], TournamentFolder(cut)) == record
-        assert without_cost(cut) == without_cost(tmp_path / "whole")
-        assert len(list(cut.glob("runs/*"))) == len(list((tmp_path / "whole").glob("runs/*"))), "a run was made twice"
+        check_cut(record, tmp_path, name, made)
 
 
 def test_without_pruning_every_fold_is_run(tmp_path):
