@@ -22,7 +22,7 @@ from similis.values import UserError
 
 # Raise it by hand in the change that changes a number of any run: every run then has a new address. The sources of
 # losses, miners, samplers and backbones are in the address already; this stands for all that they are built on.
-NUMERICS = 2
+NUMERICS = 3
 
 
 def address(spec: RunSpec, data_fingerprint: str, files_fingerprint: str, device: str = "cpu") -> str:
