@@ -175,6 +175,6 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Mapp
     for number, values in state.items():
         own = parameters[int(number)]
         optimiser.state[own] = {
-            key: torch.empty_like(own).copy_(value) if value.shape == own.shape and value.ndim else value.clone()
+            key: torch.empty_like(own if key != "step" else value.to(own.device)).copy_(value)
             for key, value in values.items()
         }
