@@ -48,7 +48,7 @@ def measure(name: str) -> dict[str, float | dict[str, float]]:
     found: dict[str, float | dict[str, float]] = {"images": len(y), "classes": classes}
     for resolution in RESOLUTIONS:
         found[f"resolution {resolution}"] = agreement(y, group_vectors(x, resolution))
-    peer = kmeans(x, classes, generator=torch.Generator().manual_seed(0)).assignment
+    peer = kmeans(x, classes, generator=torch.Generator().manual_seed(0))
     return {**found, KMEANS: agreement(y, peer)}
 
 
