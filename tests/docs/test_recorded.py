@@ -18,6 +18,7 @@ from benchmarks import (
     closed_forms,
     engine,
     fine_tuning,
+    frozen_features,
     loss_page,
     metric,
     millions,
@@ -87,6 +88,9 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
         *text_pairs.page_rows(figures("text-pairs.json")),
         *names_to_drawings.page_rows(figures("names-to-drawings.json")),
     ),
+    "frozen-features/index.md": lambda: (
+        row for cell in frozen_features.finished_cells() for row in frozen_features.page_rows(cell)
+    ),
     "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),
     "thesis/index.md": thesis_rows,
@@ -96,7 +100,7 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
 
 def advised_numbers() -> Iterator[str]:
     """Advice repeats what its pages say; ``test_marks`` looks there."""
-    for page in ("fine-tuning.md", "thesis/index.md", "tuning/index.md"):
+    for page in ("fine-tuning.md", "frozen-features/index.md", "thesis/index.md", "tuning/index.md"):
         yield from DECIMAL.findall(PAGES[page].read_text(encoding="utf-8"))
     yield from mean_gains()
 

@@ -1,15 +1,16 @@
 """The pages of comparisons and studies are what their committed records give."""
 
 import statistics
+from collections import Counter
 
 import pytest
 
-from benchmarks import closed_forms, selection, thesis_heads, tuning
+from benchmarks import closed_forms, frozen_features, selection, thesis_heads, tuning
 from similis.study.plan.plan_file import read_plan
 from similis.study.report.judged_table import judge_folder
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
-from tests.docs.records import RESULTS, figures, page_lines
+from tests.docs.records import RESULTS, figures, page_lines, words_of
 
 
 def test_records_older_than_the_rule_have_no_verdict(monkeypatch):
@@ -69,10 +70,23 @@ def test_selection_on_test_and_on_validation_differ_in_nothing_else():
     assert held == on_test
 
 
-@pytest.mark.parametrize("folder", thesis_heads.finished_folders(), ids=lambda folder: folder.name)
+CELLS = [frozen_features.FOLDER / cell for cell in frozen_features.finished_cells()]
+
+
+@pytest.mark.parametrize("folder", [*thesis_heads.finished_folders(), *CELLS], ids=lambda folder: folder.name)
 def test_heads_opened_the_test_split_once(folder):
     kept = TournamentFolder(folder)
     kept.ledger.check(kept.records.all("final"))  # one opening of the test split for each final model
+
+
+@pytest.mark.parametrize("cell", frozen_features.finished_cells())
+def test_the_page_counts_the_verdicts_about_frozen_features(cell):
+    page = words_of("frozen-features/index.md")
+    rows = [row.split(" | ") for row in frozen_features.page_rows(cell) if "floor" not in row]
+    for target, place in (("these test classes", -2), ("unseen classes", -1)):
+        found = Counter(row[place].strip(" |") for row in rows)
+        counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("better", "equivalent", "undecided", "worse"))
+        assert f"on {target}: {counts}" in page
 
 
 def test_whitening_is_ahead_of_the_best_head():
