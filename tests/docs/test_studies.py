@@ -87,6 +87,14 @@ def test_the_page_counts_the_verdicts_about_frozen_features(cell):
         found = Counter(row[place].strip(" |") for row in rows)
         counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("better", "equivalent", "undecided", "worse"))
         assert f"on {target}: {counts}" in page
+    (judged,) = judge_folder(TournamentFolder(frozen_features.FOLDER / cell))
+    kept = {
+        name: statistics.mean(row["validation"]["recall@1"] for row in rows)
+        for name, rows in judged.whole.records.items()
+        if name != "pca"
+    }
+    above = {name for name, value in kept.items() if value > kept["whitening"] + 0.01}
+    assert above >= {"margin", "soft_triple", "triplet", "multi_similarity"}  # "more than a point above whitening"
 
 
 def test_whitening_is_ahead_of_the_best_head():
