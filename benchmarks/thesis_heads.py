@@ -20,9 +20,9 @@ FOLDER = Path(__file__).parent.parent / "results" / "thesis" / "heads"
 SIZES = ("64", "128", "512", "1024")
 
 
-def finished_folders() -> list[Path]:
+def finished_folders(parent: Path = FOLDER) -> list[Path]:
     """Folders with records."""
-    return sorted(path.parent for path in FOLDER.glob("*/records.parquet"))
+    return sorted(path.parent for path in parent.glob("*/records.parquet"))
 
 
 def table_figures(folder: Path) -> dict[str, Any]:

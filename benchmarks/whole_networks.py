@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.fine_tuning import known_rows
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, known_rows, print_table, write_json
 from similis.model.finished import trained_model
 from similis.retrieval.embed import embed
 from similis.run.frozen_backbone import fit_split

@@ -89,7 +89,7 @@ ROWS: dict[str, Callable[[], Iterator[str]]] = {
         *names_to_drawings.page_rows(figures("names-to-drawings.json")),
     ),
     "frozen-features/index.md": lambda: (
-        row for cell in frozen_features.finished_cells() for row in frozen_features.page_rows(cell)
+        row for path in thesis_heads.finished_folders(frozen_features.FOLDER) for row in frozen_features.page_rows(path)
     ),
     "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
     "tables.md": lambda: metric.page_rows(figures("tables.json")),

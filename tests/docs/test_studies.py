@@ -8,6 +8,7 @@ import pytest
 from benchmarks import closed_forms, frozen_features, selection, thesis_heads, tuning
 from similis.study.plan.plan_file import read_plan
 from similis.study.report.judged_table import judge_folder
+from similis.study.statistics.significance import TARGETS
 from similis.study.tournament_folder import TournamentFolder
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, page_lines, words_of
@@ -70,7 +71,7 @@ def test_selection_on_test_and_on_validation_differ_in_nothing_else():
     assert held == on_test
 
 
-CELLS = [frozen_features.FOLDER / cell for cell in frozen_features.finished_cells()]
+CELLS = thesis_heads.finished_folders(frozen_features.FOLDER)
 
 
 @pytest.mark.parametrize("folder", [*thesis_heads.finished_folders(), *CELLS], ids=lambda folder: folder.name)
@@ -79,15 +80,14 @@ def test_heads_opened_the_test_split_once(folder):
     kept.ledger.check(kept.records.all("final"))  # one opening of the test split for each final model
 
 
-@pytest.mark.parametrize("cell", frozen_features.finished_cells())
-def test_the_page_counts_the_verdicts_about_frozen_features(cell):
+@pytest.mark.parametrize("folder", CELLS, ids=lambda folder: folder.name)
+def test_the_page_counts_the_verdicts_about_frozen_features(folder):
     page = words_of("frozen-features/index.md")
-    rows = [row.split(" | ") for row in frozen_features.page_rows(cell) if "floor" not in row]
-    for target, place in (("these test classes", -2), ("unseen classes", -1)):
-        found = Counter(row[place].strip(" |") for row in rows)
+    (judged,) = judge_folder(TournamentFolder(folder))
+    for target in TARGETS:
+        found = Counter(each.verdict for each in judged.asked if each.target == target)
         counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("better", "equivalent", "undecided", "worse"))
         assert f"on {target}: {counts}" in page
-    (judged,) = judge_folder(TournamentFolder(frozen_features.FOLDER / cell))
     kept = {
         name: statistics.mean(row["validation"]["recall@1"] for row in rows)
         for name, rows in judged.whole.records.items()
