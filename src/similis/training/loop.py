@@ -98,8 +98,9 @@ def train(
         for batch in batches(progress.epoch, progress.batch):
             begun = time.perf_counter()
             value = train_step(task, batch, progress.step)
-            size, group = len(batch.labels), task.communicator
-            size = size if group is None else int(group.sum(torch.tensor(size)))
+            size = len(batch.labels)
+            if task.communicator is not None:
+                size = int(task.communicator.sum(torch.tensor(size)))
             progress = replace(
                 progress, batch=progress.batch + 1, step=progress.step + 1, samples=progress.samples + size
             )

@@ -127,8 +127,7 @@ class CrossBatchMemory(nn.Module):
         ids = unknown if image_ids is None else image_ids.to(embeddings.device, torch.int64, non_blocking=True)
         own = torch.where(ids == UNKNOWN, UNKNOWN - 1, ids)  # an anchor without an id must not match rows without one
         fetch_to_host(self.seen, self.batches, labels, own, self.labels, self.ids)
-        filled = len(self)
-        filled = 0 if int(on_host(self.batches)) < self.start else filled
+        filled = len(self) if int(on_host(self.batches)) >= self.start else 0
         if not filled and side is None:
             value: Tensor = self.loss(embeddings, labels)
         else:
