@@ -26,9 +26,10 @@ for registry in (losses, miners, backbones, samplers, known):
 
 VALUES = {
     "data": {"source": "synthetic?classes=12&images=6&size=16", "validation_share": 0.34},
-    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16, "freeze_batch_norm": False},
+    "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 16, "freeze_batch_norm": False,
+              "options": {"width": "slim", "depth": 1}},
     "training": {"epochs": 2, "batch_size": 12, "per_class": 3, "lr": 0.001, "checkpoint_steps": 1},
-}
+}  # fmt: skip
 
 
 def small(**changes) -> RunSpec:

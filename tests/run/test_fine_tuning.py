@@ -37,7 +37,7 @@ def test_a_network_is_trained_without_a_head(tmp_path):
     result = ran(tmp_path, **BARE, training__lr=0.01)
     before, after = build_model(small(**BARE), Machine()).state_dict(), trained_model(result).state_dict()
     assert any(not torch.equal(before[name], after[name]) for name in before)
-    assert result.embeddings()["vectors"].shape[1] == 256
+    assert result.embeddings()["vectors"].shape[1] == 128
 
 
 def test_each_layer_learns_at_the_rate_of_the_one_above_times_the_decay(tmp_path):

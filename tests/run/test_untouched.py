@@ -28,7 +28,7 @@ def recall_of(vectors, labels):
 
 
 def test_the_untouched_network_is_measured_on_the_same_queries(tmp_path):
-    result = ran(tmp_path, model__image_size=24, evaluation__ks=[1])
+    result = ran(tmp_path, model__image_size=24, model__options={}, evaluation__ks=[1])
     assert [row["pixels"] for row in result.before] == [32, 24]
     kept, data = result.embeddings(), open_data(result.spec.data.source)
     files = [data.read_bytes(row) for row in kept["ids"].tolist()]
@@ -112,13 +112,13 @@ def test_whitened_features_stand_beside_a_pretrained_network(tmp_path):
     network = pretrained("small_conv", weights=None, size=16).embedder.backbone
     file = tmp_path / "weights.safetensors"
     save_file({name: value.contiguous() for name, value in network.state_dict().items()}, file)
-    result = ran(tmp_path, model__weights=str(file))
+    result = ran(tmp_path, model__weights=str(file), model__options={})
     plain, *_, whitened = result.before
     assert (plain.get("head"), whitened["head"], whitened["pixels"]) == (None, "whitening", plain["pixels"])
     said = training_verdict(result.before, result.spec.model)
     assert f"Whitening alone takes seconds: R@1 {100 * whitened['recall@1']:.1f} %" in said
     assert best_before(result.before)["recall@1"] == max(row["recall@1"] for row in result.before if "head" not in row)
     assert "baseline: whitened network" in results_section(result)
-    closed = ran(tmp_path, model__weights=str(file), model__head="whitening")
+    closed = ran(tmp_path, model__weights=str(file), model__options={}, model__head="whitening")
     assert all("head" not in row for row in closed.before)
     assert "Training" not in training_verdict(closed.before, closed.spec.model)

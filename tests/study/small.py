@@ -13,7 +13,8 @@ VALUES = {
     "name": "small",
     "terms": {
         "data": {"source": "synthetic?classes=16&images=6&size=12", "validation_share": 0.25},
-        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 12, "freeze_batch_norm": False},
+        "model": {"backbone": "small_conv", "weights": None, "dim": 8, "image_size": 12, "freeze_batch_norm": False,
+                  "options": {"width": "slim", "depth": 1}},
         "training": {"epochs": 2, "batch_size": 20, "lr": 0.001, "refit": False, "checkpoint_steps": 1},
     },
     "contestants": ["proxy_anchor", "contrastive"],
@@ -21,7 +22,7 @@ VALUES = {
     "search": {"trials": 1, "epochs": 2, "startup": 1},
     "repetitions": 2,
     "floors": False,
-}
+}  # fmt: skip
 
 
 def values(**changes: Any) -> dict[str, Any]:
