@@ -51,6 +51,7 @@ def test_own_loop(tmp_path):
 def test_own_loss(tmp_path, monkeypatch):
     assert "as by the definition" in run_example("own_loss", tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("similis.study.looks.LOOKS", (3,))
     words = [str(EXAMPLES / "strokes.yaml"), "--loss", f"{EXAMPLES / 'own_loss.py'}:soft_gap"]
     small = "--set data.source=strokes?classes=16&images=6 --size 12 --batch 20 --epochs 1 --fixed --hours 0.02"
     assert ended(["compare", *words, "--against", "proxy_anchor", *small.split()]) == 0

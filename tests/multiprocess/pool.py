@@ -6,7 +6,7 @@ import os
 import pickle
 import tempfile
 import traceback
-from multiprocessing import connection, get_context
+from multiprocessing import connection
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ import torch
 from similis.engine.process_group import join_group
 from similis.engine.process_pool import end_with_parent
 from similis.values import SimilisError
+from tests.forking import FORKING
 
 
 class PoolError(RuntimeError):
@@ -28,12 +29,11 @@ class Pool:
         self.doors, self.processes = [], []
 
     def start(self) -> Pool:
-        context = get_context("spawn")
         self.folder = tempfile.TemporaryDirectory(prefix="similis-pool-")
         for rank in range(self.number):
-            here, there = context.Pipe()
+            here, there = FORKING.Pipe()
             arguments = (there, rank, self.number, Path(self.folder.name) / "store", self.timeout)
-            process = context.Process(target=serve, args=arguments, daemon=True)
+            process = FORKING.Process(target=serve, args=arguments, daemon=True)
             process.start()
             there.close()
             self.doors.append(here)

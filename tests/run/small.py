@@ -1,13 +1,13 @@
 """A run of a second or two: drawn shapes, a small network without batch norm's cost."""
 
 import json
-import multiprocessing
 import os
 import signal
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
+import torch.utils.tensorboard.writer
 
 from similis.data.catalogue import known
 from similis.data.sampling import samplers
@@ -20,6 +20,7 @@ from similis.run.run import prepare_parts, run
 from similis.run.spec import RunSpec, parse_spec, replace_values
 from similis.run.stage import Stage
 from similis.training.folder import RunFolder
+from tests.forking import start
 
 for registry in (losses, miners, backbones, samplers, known):
     registry.fill()  # a process that is forked from one that imported this file has them all
@@ -107,12 +108,8 @@ def child(root: str, changes: dict, moment: str, number: int) -> None:
 
 
 def started(root: Path, changes: dict, moment: str = "", number: int = 0) -> BaseProcess:
-    """A process that runs; it is forked from one that has imported everything, so that kills meet work, not imports."""
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["similis.run.run", "tests.run.small", "torch.utils.tensorboard.writer"])
-    process = server.Process(target=child, args=(str(root), changes, moment, number))
-    process.start()
-    return process
+    """A process that runs the small specification."""
+    return start(child, str(root), changes, moment, number)
 
 
 def kill_at(root: Path, changes: dict, moment: str, number: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from similis.run.prepared import prepare
 from similis.run.run import hand_over, run_prepared
 from similis.run.spec import parse_spec
 from similis.values import UserError
+from tests.forking import FORKING, start
 from tests.run.small import Killer
 
 SPEC = {
@@ -69,8 +69,7 @@ def train_until(folder, step):
 def test_killed_and_resumed_it_has_the_bits_of_a_run_in_one_piece(tmp_path):
     whole = train(tmp_path / "one")
     for step in (1, 3):
-        process = get_context("spawn").Process(target=train_until, args=(tmp_path / "killed", step))
-        process.start()
+        process = start(train_until, tmp_path / "killed", step)
         process.join()
         assert process.exitcode == -signal.SIGKILL
     again = train(tmp_path / "killed")
@@ -113,7 +112,7 @@ def test_the_model_is_opened_again_with_its_code(tmp_path):
 
 def test_without_its_code_the_model_says_what_to_do(tmp_path):
     result = train(tmp_path, named={"network": "only-here"})
-    process = get_context("spawn").Pool(1)
+    process = FORKING.Pool(1)
     with process, pytest.raises(UserError, match="network=module"):
         process.apply(similis.load, (result.folder,))
 

@@ -1,7 +1,6 @@
 """Real servers on loopback, and short words for asking them."""
 
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -16,6 +15,7 @@ from typing import Any
 import requests
 
 from tests.data.pictures import picture
+from tests.forking import FORKING
 from tests.serving.launch import run
 
 KEY = "a-key-of-the-tests"
@@ -30,10 +30,6 @@ def photo(number: int) -> bytes:
 
 
 PHOTOS = {f"kind{c}/{n}.png": photo(10 * c + n) for c in range(KINDS) for n in range(EACH)}
-
-
-FORKING = multiprocessing.get_context("forkserver")  # imports once what every server needs
-FORKING.set_forkserver_preload(["tests.serving.launch"])
 
 
 class Server:

@@ -170,7 +170,7 @@ def test_a_loss_in_a_file_is_judged_in_one_command(tmp_path, monkeypatch, capsys
     monkeypatch.setattr("similis.study.looks.LOOKS", (3,))
     words = ["compare", "synthetic?classes=16&images=6&size=12", "--loss", "mine.py:mine", "--against", "proxy_anchor",
              "--trials", "1", "--backbone", "small_conv", "--size", "12", "--dim", "8", "--batch", "20",
-             "--epochs", "2", "--set", "training.refit=false"]  # fmt: skip
+             "--epochs", "2", "--set", "training.refit=false", "--set", "model.options={width: slim}"]  # fmt: skip
     assert ended([*words, "--hours", "0.00001"]) == 2
     assert "the fewest with a verdict, take" in capsys.readouterr().err
     assert ended(words) == 0
