@@ -7,9 +7,8 @@ import torch
 from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
 
-from similis.objective.context import dense, keep_context, tiles
+from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import miners
 from similis.values import Triplets, UserError
 from tests.batches import random_batch
@@ -34,9 +33,9 @@ every_form = pytest.mark.parametrize(("entry", "form"), FORMS)
 every_context = pytest.mark.parametrize("context", CONTEXTS)
 
 
-def recomputed(made, **more):
+def recomputed(made):
     """The loss inside a checkpoint that recomputes it on the backward pass."""
-    return lambda x, labels: checkpoint(made, x, labels, use_reentrant=False, **more)
+    return lambda x, labels: checkpoint(made, x, labels, use_reentrant=False)
 
 
 def parameters_of(made):
@@ -50,34 +49,6 @@ def test_a_checkpointed_loss_has_the_same_gradients(entry, form, context):
     with CONTEXTS[context]():
         want = of(made, X, LABELS)
         assert_same(results(recomputed(made), X, LABELS, parameters_of(made)), want, "checkpoint", 1e-12)
-
-
-@every_form
-def test_recomputation_sees_the_context_of_the_call(entry, form):
-    made = build(entry, form)
-
-    def call(x, labels):
-        with tiles(4, 4):
-            return recomputed(made, context_fn=keep_context)(x, labels)
-
-    assert_same(results(call, X, LABELS, parameters_of(made)), of(made, X, LABELS), "backward outside of tiles()")
-
-
-DRAWING = {
-    "random": lambda: loss("triplet", miner="random"),
-    "distance_weighted": lambda: loss("margin", miner="distance_weighted").double(),
-    "sampled classes": lambda: SampledClasses(loss("normface", num_classes=200, dim=DIM).double(), share=0.1),
-}
-
-
-@pytest.mark.parametrize("name", DRAWING)
-def test_recomputation_repeats_the_draws_of_the_call(name):
-    x, labels = torch.cat([X, X.flip(1), -X]), LABELS.repeat(3)
-    plain, again = DRAWING[name](), DRAWING[name]()
-    want = results(plain, x, labels, parameters_of(plain))
-    call = recomputed(again, context_fn=keep_context)
-    assert_same(results(call, x, labels, parameters_of(again)), want, "draws", 1e-12)
-    assert torch.equal(again.draws, plain.draws)
 
 
 @every_form

@@ -1,7 +1,7 @@
 """The context of a loss: everything beside its options and inputs that decides how it is computed.
 
-A frozen :class:`Context` is the only ambient thing of this package. It holds inside a ``with`` block, a
-comparison takes it along, and :func:`keep_context` hands it to a recomputation.
+A frozen :class:`Context` is the only ambient thing of this package. It holds inside a ``with`` block, and a
+comparison takes it along.
 
 **Ranks.** Inside :func:`distributed` each rank calls the loss with its own rows. Its anchors are its own rows,
 its references are the rows of all ranks, and sums over rows run over all of them. All ranks get the same
@@ -64,39 +64,21 @@ class Tiling(NamedTuple):
         return Tiling(max(1, self.rows // side), max(1, self.columns * side // depth))
 
 
-class DrawNumbers:
-    """Numbers of the draws of a call: kept by the call itself, repeated in order by its recomputation."""
-
-    def __init__(self, made: list[int] | None = None) -> None:
-        self.made: list[int] = [] if made is None else made
-        self._again = None if made is None else iter(made)
-
-    def take(self, module: Drawing) -> int:
-        """The number of the next draw."""
-        if self._again is not None:
-            return next(self._again)
-        self.made.append(count_draw(module))
-        return self.made[-1]
-
-
 class Drawing(Protocol):
     """A module that counts its draws."""
 
     draws: Tensor
 
 
-def count_draw(module: Drawing) -> int:
-    """The number of a new draw; the count is not changed in place: a state that somebody took stays as it is."""
+def draw_number(module: Drawing) -> int:
+    """The number of the next draw of a miner or sampler, which seeds its generator.
+
+    The count is not changed in place: a state that somebody took stays as it is.
+    """
     hosts = _current.get().hosts
     number = int(module.draws if hosts is None or module.draws.is_cpu else hosts.of(module.draws))
     module.draws = module.draws + 1
     return number
-
-
-def draw_number(module: Drawing) -> int:
-    """The number of the next draw of a miner or sampler, which seeds its generator."""
-    draws = current_context().draws
-    return count_draw(module) if draws is None else draws.take(module)
 
 
 class HostCopies:
@@ -134,7 +116,6 @@ class Context:
         shards: how the proxies are spread over ranks; None where every rank has all of them.
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
         class_weights: (C,) how many classes each proxy stands for; None for one each.
-        draws: numbers of the draws that were made, for a recomputation to repeat; None where nobody repeats them.
         hosts: labels and ids of a device that this call knows on the host; None on the host itself.
         counts: rows of the batch on each rank, where they were exchanged already.
     """
@@ -143,7 +124,6 @@ class Context:
     shards: Partition | None = None
     tiling: Tiling | Literal["auto"] | None = "auto"
     class_weights: Tensor | None = None
-    draws: DrawNumbers | None = None
     hosts: HostCopies | None = None
     counts: tuple[int, ...] | None = None
 
@@ -212,42 +192,6 @@ def tiles(rows: int, columns: int) -> AbstractContextManager[None]:
 def dense() -> AbstractContextManager[None]:
     """Compute every loss inside as one dense matrix, which second derivatives and ``torch.func`` need."""
     return use_context(replace(_current.get(), tiling=None))
-
-
-def keep_context() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """The ``context_fn`` of ``torch.utils.checkpoint.checkpoint``: recompute in the context of the first call.
-
-    Without it a recomputation sees the context of the backward pass, and miners and samplers draw anew.
-
-    Example:
-        >>> import torch
-        >>> from torch.utils.checkpoint import checkpoint
-        >>> from similis.objective.loss import loss
-        >>> x = torch.randn(6, 4, requires_grad=True)
-        >>> with tiles(2, 3):
-        ...     value = checkpoint(
-        ...         loss("supcon"), x, torch.tensor([0, 0, 1, 1, 2, 2]), use_reentrant=False, context_fn=keep_context
-        ...     )
-        >>> value.backward()
-    """
-    kept = replace(_current.get(), draws=DrawNumbers())
-    return use_context(kept), _Again(kept)
-
-
-class _Again(AbstractContextManager[None]):
-    """A context that is entered anew for each recomputation, of which there may be several."""
-
-    def __init__(self, kept: Context) -> None:
-        self.kept = kept
-        self._open: list[AbstractContextManager[None]] = []
-
-    def __enter__(self) -> None:
-        made = self.kept.draws.made if self.kept.draws is not None else []
-        self._open.append(use_context(replace(self.kept, draws=DrawNumbers(made))))
-        self._open[-1].__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._open.pop().__exit__(*error)  # type: ignore[arg-type]
 
 
 def spread_evenly(rows: int, world: int) -> tuple[int, ...]:
