@@ -192,6 +192,7 @@ def disturb(server: Server, mover: Mover, counts: Counts, kills: int, chance: ra
             until = time.monotonic() + chance.uniform(1, 12)
         else:
             server.stop(signal.SIGKILL)
+            server.place.cleanup()
             counts.killed["server"] += 1
             return False
     return True
@@ -204,8 +205,7 @@ def kill_often(place: Path, items: int, kills: int, seed: int = 0) -> dict[str, 
     folder, models, spaces = build_spaces(place, images, asked)
     mover, round_, runs = Mover(folder, models, images, counts), 0, False
     while counts.kills < kills:
-        server = Server(folder, keep_images=True)
-        server.__enter__()
+        server = Server(folder, keep_images=True).__enter__()
         lost = counts.there - server.listed().keys()
         counts.wrong += [("lost", sorted(lost)[:3])] if lost else []
         clients = [Client(server, spaces, asked, 100_000 * (2 * round_ + number)) for number in range(2)]
