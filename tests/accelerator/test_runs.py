@@ -161,8 +161,8 @@ APART = {"small_conv": 0.0, "resnet18": 0.0, "convnext_atto": 0.03, "vit_tiny_pa
 @pytest.mark.parametrize("backbone", APART)
 def test_bf16_differs_where_autocast_has_other_lists(backbone, device, tmp_path):
     """Embeddings after an epoch, of unit length: those of a device are CUDA's lists of operators, not the CPU's."""
-    changes = {"training__precision": "bf16", "training__epochs": 1, "training__select": "last"}
-    changes |= {"model__backbone": backbone, "model__image_size": 32, "training__optimiser": "sgd"}
+    changes = {"model__backbone": backbone, "model__image_size": 32, "model__options": {}, "training__epochs": 1}
+    changes |= {"training__precision": "bf16", "training__select": "last", "training__optimiser": "sgd"}
     here, there = (run(small(**changes), Machine(root=tmp_path / n, device=n)) for n in ("cpu", str(device)))
     expected, found = (load_file(each.folder / "embeddings.safetensors")["vectors"] for each in (here, there))
     apart = float((expected - found).abs().max())

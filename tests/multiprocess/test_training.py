@@ -193,7 +193,7 @@ def test_a_run_whose_rank_is_killed_equals_one_that_is_not(tmp_path, ranks):
 
 @pytest.mark.slow
 def test_batch_norm_in_training_is_refused(tmp_path):
-    spec = small(model__backbone="googlenet", model__image_size=64)
+    spec = small(model__backbone="googlenet", model__image_size=64, model__options={})
     with pytest.raises(UserError, match="cannot share the batch statistics"):
         run_on_ranks(spec, Machine(root=tmp_path), ranks=2)
 
