@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import similis
-from similis.model.bundle_files import ABOUT, WEIGHTS, WHOLE
+from similis.model.bundle_files import ABOUT, LOCK, WEIGHTS, WHOLE
+from similis.training.file_lock import hold_lock
 from similis.values import DataError
 from tests.data.pictures import picture
 
@@ -80,7 +81,7 @@ def test_a_save_that_is_killed_at_any_step_leaves_the_old_model_or_the_new_one(m
         assert (folder / "collection.sqlite").read_bytes() == b"of a server"
         if step % 3 == 0:  # the next save works, and leaves nothing of the killed one
             similis.load(new.save(folder), device="cpu")
-            assert not [file.name for file in folder.iterdir() if file.name.startswith(".")]
+            assert [file.name for file in folder.iterdir() if file.name.startswith(".")] == [LOCK]
         if not was_killed:
             break
         step += stride
@@ -183,3 +184,15 @@ def test_a_reader_meets_the_old_model_or_the_new_one_while_another_process_saves
     process.join()
     assert process.exitcode == 0
     assert seen <= {6, 9}
+
+
+def test_a_reader_waits_while_another_moves_files(models, tmp_path):
+    folder = models[0].save(tmp_path / "model")
+    models[1].save(tmp_path / "new").rename(folder / WHOLE)
+    with ThreadPoolExecutor(1) as pool:
+        with hold_lock(folder / LOCK):
+            found = pool.submit(similis.load, folder, device="cpu")
+            with pytest.raises(TimeoutError):
+                found.result(0.5)
+            assert (folder / WHOLE / ABOUT).exists()
+        assert len(found.result().gallery) == 9

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,6 +24,7 @@ from torch import Tensor
 
 from similis.retrieval.gallery import Entry
 from similis.run.trained_on import TRAINED
+from similis.training.file_lock import hold_lock
 from similis.training.files import damage_error, explain_write_errors, flush_folder
 from similis.training.folder import RunFolder
 from similis.training.tensors import read_tensors
@@ -38,7 +38,7 @@ NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX, TRAINED)
 STAGED = ".new-"  # begins the name of the folder that a model is written to first
 FORGOTTEN = 3600.0  # seconds after which such a folder was left behind
-SWAPPING = RLock()  # threads of one process that save or load take turns where files are moved
+LOCK = ".lock"  # who saves, or finishes a save, takes turns where files are moved
 WHOLE = ".whole"  # folder of a finished save whose files are being moved to their places
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
 KINDS = ("F32", "F16", "I8")  # of vectors
@@ -62,7 +62,7 @@ def stage_files(path: Path) -> Iterator[Path]:
         yield staged
         with explain_write_errors(path):
             flush_folder(staged)
-            with SWAPPING:
+            with hold_lock(path / LOCK):
                 adopt_staged(path)  # what an earlier save has left
                 staged.rename(path / WHOLE)  # from here on the new model counts
                 flush_folder(path)
@@ -86,15 +86,14 @@ def is_left_behind(staged: Path) -> bool:
 def adopt_staged(path: Path) -> None:
     """Move the files of a save that is whole to their places; after a crash the next reader goes on with it.
 
-    Files of an older model that the new one does not have are removed first. Each step may be repeated, and another
-    process may do the same at once.
+    Files of an older model that the new one does not have are removed first. Each step may be repeated. The caller
+    holds the lock: a list read here and used after the next save would remove files of that one.
     """
     whole = path / WHOLE
     if not whole.is_dir() or whole.is_symlink():
         return
     if (whole / CHECKSUMS).exists():
-        listed = {CHECKSUMS, *read_json(whole / CHECKSUMS)}
-        for name in set(FILES) - listed:
+        for name in set(FILES) - {CHECKSUMS, *read_json(whole / CHECKSUMS)}:
             (path / name).unlink(missing_ok=True)
     for name in sorted(FILES, key=lambda name: name == CHECKSUMS):  # the list last: it says what is to be removed
         with suppress(FileNotFoundError):
@@ -106,8 +105,9 @@ def adopt_staged(path: Path) -> None:
 
 def holds_model(path: Path) -> bool:
     """Whether a folder holds a saved model, after what a killed process has left of a save was finished."""
-    with explain_write_errors(path), SWAPPING:
-        adopt_staged(path)
+    if (path / WHOLE).is_dir():
+        with explain_write_errors(path), hold_lock(path / LOCK):
+            adopt_staged(path)
     return (path / ABOUT).exists()
 
 
