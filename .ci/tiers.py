@@ -32,7 +32,7 @@ TIERS = {
     "losses": Tier(
         (
             "tests/contracts", "tests/objective", "tests/hostile/test_losses.py", "tests/hostile/test_scales.py",
-            "tests/hostile/test_transforms.py",
+            "tests/hostile/test_transforms.py", "tests/docs/test_generated.py",
         ),
         (OBJECTIVE,),
     ),

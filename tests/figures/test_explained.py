@@ -1,7 +1,6 @@
 """The figures that explain: what they draw is what losses and miners compute."""
 
 import math
-import re
 
 import pytest
 import torch
@@ -10,9 +9,7 @@ from docs.generator.drawn.batches import MARGIN, MINERS, POSITIVE, mined_batch, 
 from docs.generator.drawn.margins import needed_angle, satisfied_angles
 from docs.generator.drawn.pair_weights import NEGATIVE, SIMILARITIES, pair_weights
 from docs.generator.drawn.steps import FIRST, STEPS, descend
-from docs.generator.explained import FIGURES, PICTURES, draw_thumbnail
-from docs.generator.panels import colour_scheme
-from similis.figures.canvas import save_figure
+from docs.generator.explained import FIGURES, PICTURES
 from similis.registry import losses
 
 
@@ -32,7 +29,8 @@ def test_weights_of_known_losses():
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in losses])
-def test_every_loss_pulls_positives_and_pushes_negatives_somewhere(name):
+def test_every_loss_pulls_positives_and_pushes_negatives_somewhere(name, monkeypatch):
+    monkeypatch.setattr("docs.generator.drawn.pair_weights.SIMILARITIES", SIMILARITIES[::6])
     found = pair_weights(name)
     assert found["pull"].max() > 1e-6
     assert found["push"].max() > 1e-6
@@ -98,12 +96,3 @@ def test_every_figure_is_committed_in_both_schemes_and_on_the_page():
     for entry in losses:
         assert (PICTURES / "losses" / f"{entry.name}.svg").exists()
         assert (PICTURES / "losses" / f"{entry.name}-dark.svg").exists()
-
-
-def test_a_figure_is_the_same_bytes_twice(tmp_path):
-    for number in range(2):
-        with colour_scheme(dark=True):
-            save_figure(draw_thumbnail("triplet"), tmp_path / f"{number}.svg")
-    first, second = ((tmp_path / f"{number}.svg").read_text() for number in range(2))
-    assert first == second
-    assert not re.search(r"\d{4}-\d\d-\d\dT", first)

@@ -24,7 +24,6 @@ on_the_sphere = pytest.mark.parametrize(("entry", "form"), SPHERE, ids=lambda x:
 UNDERFLOW = pytest.mark.xfail(
     strict=True, reason="squared distances of 1e-60 are 0 in float32, and with them the gradient of the distance"
 )
-MIXED = [-100, -66, -50, -30, 0, 1, 30, 50, 66, 90, 100]
 exponents = st.lists(st.integers(-100, 100), min_size=11, max_size=11)
 
 
@@ -45,9 +44,8 @@ def assert_length_means_nothing(entry, form, backend, powers):
 
 @on_the_sphere
 @every_backend
-@pytest.mark.parametrize("powers", [[-100] * 11, [66] * 11, MIXED], ids=["1e-30", "1e20", "mixed"])
-def test_lengths_change_no_bit(entry, form, backend, powers):
-    assert_length_means_nothing(entry, form, backend, powers)
+def test_lengths_change_no_bit(entry, form, backend):
+    assert_length_means_nothing(entry, form, backend, [-100, -66, -50, -30, 0, 1, 30, 50, 66, 90, 100])
 
 
 @pytest.mark.slow

@@ -20,11 +20,16 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What an uninterrupted run leaves, and how long it takes."""
-    finish(tmp_path_factory.mktemp("first"))  # the first child waits for the server's imports
+    """What an uninterrupted run leaves."""
+    return finish(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def seconds(whole, tmp_path_factory):
+    """How long such a run takes, after the first, which waits for the server's imports."""
     begun = time.perf_counter()
-    left = finish(tmp_path_factory.mktemp("whole"))
-    return left, time.perf_counter() - begun
+    finish(tmp_path_factory.mktemp("timed"))
+    return time.perf_counter() - begun
 
 
 def finish(root: Path) -> dict[str, object]:
@@ -34,12 +39,12 @@ def finish(root: Path) -> dict[str, object]:
     return remains(folder_in(root))
 
 
-def kill_at_random(whole, root: Path, kills: int, seed: int) -> None:
-    """Kill children at random moments until so many were killed at work; each run that ends is compared."""
-    expected, seconds = whole
-    chance = random.Random(seed)
-    killed, place = 0, root / "0"
-    while killed < kills:
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_twenty_kills_leave_no_trace(whole, seconds, tmp_path):
+    """Children are killed at random moments until so many were killed at work; each run that ends is compared."""
+    chance, killed, place = random.Random(2), 0, tmp_path / "0"
+    while killed < 20:
         process = started(place, CHANGES)
         process.join(timeout=chance.uniform(0.02, 0.6) * seconds)
         if process.is_alive():
@@ -48,15 +53,9 @@ def kill_at_random(whole, root: Path, kills: int, seed: int) -> None:
             killed += 1
             continue
         assert process.exitcode == 0
-        assert remains(folder_in(place)) == expected
-        place = root / str(killed)
-    assert finish(place) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_twenty_kills_leave_no_trace(whole, tmp_path):
-    kill_at_random(whole, tmp_path, kills=20, seed=2)
+        assert remains(folder_in(place)) == whole
+        place = tmp_path / str(killed)
+    assert finish(place) == whole
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_twenty_kills_leave_no_trace(whole, tmp_path):
 )
 def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(whole, tmp_path, moment, number):
     kill_at(tmp_path, CHANGES, moment, number)
-    assert finish(tmp_path) == whole[0]
+    assert finish(tmp_path) == whole
 
 
 # Names with a dot are folders about to get their own names; they vanish while one looks into them.
@@ -93,6 +92,6 @@ def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation
         time.sleep(0.0005)
     process.kill()
     process.join()
-    assert finish(tmp_path) == whole[0]
+    assert finish(tmp_path) == whole
     if process.exitcode == 0:
         pytest.skip("the process was quicker than the look at its folder")

@@ -11,7 +11,7 @@ def network(backbone, **values):
     return Network(ModelSpec(backbone=backbone, weights=None, dim=8, **values), normalise=True, seed=3)
 
 
-@pytest.mark.parametrize("size", [96, 160, 192])
+@pytest.mark.parametrize("size", [96, *(pytest.param(size, marks=pytest.mark.slow) for size in (160, 192))])
 @pytest.mark.parametrize("name", ["small_conv", "googlenet", "bn_inception", "test_efficientnet", "test_vit"])
 def test_a_resized_network_is_the_one_that_is_built_for_the_size(name, size):
     own = network(name)
