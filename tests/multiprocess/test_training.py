@@ -168,7 +168,7 @@ def losses_of(result) -> torch.Tensor:
 
 
 def test_a_run_on_two_processes(tmp_path):
-    spec = small(**SHARED)
+    spec = small(**SHARED, training__frozen_epochs=1)
     one = run(spec, Machine(root=tmp_path / "one"))
     two = run_on_ranks(spec, Machine(root=tmp_path / "two"), ranks=2)
     assert one.address == two.address

@@ -203,7 +203,7 @@ def table_here(communicator, root: str) -> list[torch.Tensor]:
 
 @pytest.mark.slow
 def test_every_process_has_the_table_of_the_first(tmp_path):
-    first, second = launch(table_here, 2, str(tmp_path), threads=1)
+    first, second = launch(table_here, 2, str(tmp_path))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 

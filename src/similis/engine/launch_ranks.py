@@ -22,7 +22,6 @@ def launch(
     function: Callable[..., Any],
     ranks: int,
     *arguments: Any,
-    threads: int | None = 1,
     device: str = "cpu",
     restarts: int = 3,
 ) -> list[Any]:
@@ -35,7 +34,6 @@ def launch(
         function: defined at the top of a module; its first argument is a communicator.
         ranks: number of processes.
         *arguments: the same for every process; it knows its rank.
-        threads: of each process; None leaves torch's choice.
         device: of the processes, by name; of several devices each process takes one.
         restarts: how often processes may be lost.
     """
@@ -59,7 +57,7 @@ def launch(
         )
         call = Call(Path(folder), function, arguments, device)
         try:
-            elastic_launch(config, work)(call, threads)
+            elastic_launch(config, work)(call)
         except ChildFailedError as error:
             if not call.is_over:
                 rank, first = error.get_first_failure()
@@ -87,16 +85,15 @@ def quiet_launcher() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def work(call: Call, threads: int | None) -> None:
+def work(call: Call) -> None:
     """What a process does: join the group and call the function."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of a terminal; the launcher decides
     if call.is_over:
         return
-    if threads is not None:
-        import torch
+    import torch
 
-        torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     with join_group(call.device, store=call.folder / f"store-{attempt}") as communicator:
         answer(call, communicator)

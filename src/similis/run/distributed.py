@@ -26,7 +26,6 @@ def run_on_ranks(
     display: OpenDisplay | None = None,
     *,
     ranks: int,
-    threads: int | None = 1,
     restarts: int = 3,
 ) -> RunResult:
     """:func:`run` with each batch divided over ``ranks`` processes; they end with the same result.
@@ -38,15 +37,12 @@ def run_on_ranks(
         machine: as for ``run``.
         display: opens a display in the first process, which shares the screen of this one.
         ranks: number of processes; the batch size is that of all of them together.
-        threads: of each process.
         restarts: how often processes may be lost before this call gives up.
     """
     machine = machine or Machine()
     if ranks == 1:
         return run_here(None, spec, machine, display)
-    result: RunResult = launch(
-        run_here, ranks, spec, machine, display, threads=threads, device=machine.device, restarts=restarts
-    )[0]
+    result: RunResult = launch(run_here, ranks, spec, machine, display, device=machine.device, restarts=restarts)[0]
     return result
 
 

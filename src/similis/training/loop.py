@@ -90,6 +90,7 @@ def train(
         epochs: number of epochs in all.
         before_epoch: called where an epoch begins, and not where one goes on (mining).
     """
+    _ = task.network  # ranks share also what is frozen at first
     while progress.epoch < epochs:
         if before_epoch is not None and progress.batch == 0:
             before_epoch(progress)
