@@ -176,7 +176,7 @@ STUDIES = [
     M("metric t.csv --label species", "'species'", "the columns are: a, b, kind", "there is no column", 1),
     M("metric words.csv --label kind", "no column beside 'kind'", "numbers only", "turned into numbers first", 1),
     M("metric gaps.csv --label kind", "missing in: a", "numbers", "fill them or drop these rows", 1),
-    M("metric single.csv --label kind", "one row only", "two rows or more", "every class needs", 1),
+    M("metric single.csv --label kind", "fewer than three rows", "three or more", "every class needs", 1),
     M("metric same.csv --label kind", "of one class, 'x'", "two classes or more", "a metric needs rows", 1),
     M("metric t.csv --label kind --objective ncaa", "'ncaa'", "lmnn", "did you mean 'nca'?"),
     M("metric t.csv --label kind --kernel gauss", "'gauss'", "known: linear, poly", "unknown kernel"),

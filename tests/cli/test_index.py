@@ -74,6 +74,10 @@ def test_files_that_hold_no_vectors(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
     (tmp_path / "bad.parquet").write_bytes(b"no table")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    pq.write_table(pa.table({"vector": [[1.0], [1.0, 2.0, 3.0]]}), tmp_path / "ragged.parquet")
+    pq.write_table(pa.table({"vector": [[1.0, 2.0, 3.0, 4.0], None]}), tmp_path / "missing.parquet")
+    np.save(tmp_path / "words.npy", np.array(["a"]))
+    save_file({}, tmp_path / "empty.safetensors")
     save_file({"a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "two.safetensors")
     for file in (*tmp_path.iterdir(), tmp_path / "none.npy", tmp_path / "none.txt"):
         with pytest.raises(DataError, match=file.name):

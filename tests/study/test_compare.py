@@ -168,19 +168,19 @@ def test_a_loss_in_a_file_is_judged_in_one_command(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(TEXT)
     monkeypatch.setattr("similis.study.looks.LOOKS", (3,))
-    words = ["compare", "synthetic?classes=16&images=6&size=12", "--loss", "mine.py:mine", "--against", "proxy_anchor",
-             "--trials", "1", "--backbone", "small_conv", "--size", "12", "--dim", "8", "--batch", "20",
-             "--epochs", "2", "--set", "training.refit=false", "--set", "model.options={width: slim}"]  # fmt: skip
+    words = ["compare", "synthetic?classes=16&images=6&size=12", "--loss", "mine.py:mine", "--trials", "1",
+             "--against", "proxy_anchor:fixed=true", "--backbone", "small_conv", "--size", "12", "--batch", "20",
+             "--dim", "8", "--epochs", "2", "--set", "training.refit=false", "--set", "model.options={width: slim}"]  # fmt: skip
     assert ended([*words, "--hours", "0.00001"]) == 2
     assert "the fewest with a verdict, take" in capsys.readouterr().err
     assert ended(words) == 0
     said = capsys.readouterr().out
     assert "interim analysis after 3 of at most 3 repetitions" in said
-    assert re.search(r"mine\.\w{6} .* proxy_anchor .*on unseen classes", said)
+    assert re.search(r"mine\.\w{6} .* proxy_anchor\S* .*on unseen classes", said)
     assert "report.html" in said
     (tmp_path / "mine.py").write_text(TEXT.replace("- scale", "- 2 * scale"))
     assert ended([*words, "--hours", "0.00001"]) == 2
-    assert len(list(Path("comparisons").glob("mine.*-proxy_anchor-*"))) == 2, "an edited formula is compared anew"
+    assert len(list(Path("comparisons").glob("mine.*-proxy_anchor*"))) == 2, "an edited formula is compared anew"
 
 
 def test_the_report_names_plain_functions(tmp_path):

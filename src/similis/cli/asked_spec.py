@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from similis.objective.loss_options import check_settings
-from similis.registry import losses, unknown
+from similis.registry import check_known, losses, unknown
 from similis.run.machine import Machine
 from similis.run.parts import open_manifest
 from similis.run.prepared import Prepared, prepare
@@ -137,8 +137,7 @@ def move_loss_options(values: Mapping[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in objective.items() if key in fields}
     short = {key: value for key, value in objective.items() if key not in fields}
     for key in short:
-        if key not in known:
-            raise UserError(unknown("key", f"objective.{key}", [f"objective.{each}" for each in (*fields, *known)]))
+        check_known("key", f"objective.{key}", [f"objective.{each}" for each in (*fields, *known)])
     options = {**rest.get("options", {}), **short}
     preset, miner = (rest[key] if isinstance(rest.get(key), str) else None for key in ("preset", "miner"))
     check_settings(name, options, preset=preset, miner=miner)  # before a network is built or its weights are fetched

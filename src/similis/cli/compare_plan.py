@@ -9,7 +9,7 @@ from typing import Any
 
 from similis.cli.asked_spec import parse_settings
 from similis.loss_file import MARK
-from similis.registry import losses, unknown
+from similis.registry import check_known, losses
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
 from similis.study.plan.contestant import closed_form
@@ -71,8 +71,7 @@ def read_contestant(word: str, *, fixed: bool) -> dict[str, Any]:
     form = f"the options of a loss are name=value, as in {entry.name}:lr=0.001,fixed=true"
     given = parse_settings([each for each in options.split(",") if each], form)
     for key in given:
-        if key not in entry.options and key not in FIELDS:
-            raise UserError(unknown(f"option of {entry.name}", key, [*entry.options, *FIELDS]))
+        check_known(f"option of {entry.name}", key, [*entry.options, *FIELDS])
     words = [entry.name, *([source_hash(losses, loss)[:6]] if mark else [])]
     words += [f"{key}{format_value(value)}" for key, value in given.items()]
     own = {key: value for key, value in given.items() if key not in FIELDS}

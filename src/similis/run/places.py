@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from similis.data.catalogue import known
+from similis.data.own_data import OWN
 from similis.data.sources import is_url
 from similis.loss_file import MARK, split_place
 from similis.run.spec import RunSpec, change
@@ -109,7 +110,7 @@ def with_whole_paths(spec: RunSpec) -> RunSpec:
     """The specification with absolute paths of data, weights, loss and class similarities: it holds from any folder."""
     source, weights = spec.data.source, spec.model.weights
     named = {
-        "data.source": None if source.partition("?")[0] in known or is_url(source) else source,
+        "data.source": None if source.partition("?")[0] in known or source == OWN or is_url(source) else source,
         "model.weights": None if weights == "pretrained" else weights,
         "objective.language": spec.objective.language,
         "data.exclude": spec.data.exclude,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -197,7 +198,7 @@ def explain_validation(item: Mapping[str, Any]) -> str:
     if item["type"] == "value_error":
         return f"{item['ctx']['error']}"
     words = f" ({fields[name].description})" if name in fields and fields[name].description else ""
-    return f"{name} is {item.get('input')!r}; it {item['msg'].removeprefix('Input ')}{words}"
+    return f"{name} is {item.get('input')!r}; it {re.sub(r'^[A-Z][a-z]+ (?=should)', '', item['msg'])}{words}"
 
 
 def spec_fields(model: type[Part] | None = None, way: str = "") -> dict[str, FieldInfo]:

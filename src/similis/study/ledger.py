@@ -21,6 +21,7 @@ class Ledger:
     def note(self, model: str, **about: Any) -> None:
         """Note that this model opens the test split; a second note of the same model changes nothing."""
         with hold_lock(self.path.with_suffix(".lock")):
+            drop_partial_line(self.path)
             if any(entry["model"] == model for entry in self.entries()):
                 return
             with self.path.open("a", encoding="utf-8") as file:
@@ -32,8 +33,8 @@ class Ledger:
         """All openings, ordered by model so that the order of processes does not show."""
         if not self.path.exists():
             return []
-        drop_partial_line(self.path)  # the model of a line that a crash cut short has not opened the split yet
-        lines = self.path.read_text(encoding="utf-8").splitlines()
+        text = self.path.read_text(encoding="utf-8")
+        lines = text[: text.rfind("\n") + 1].splitlines()  # who was cut short in a line has not opened the split yet
         try:
             found: list[dict[str, Any]] = [json.loads(line) for line in lines]
         except json.JSONDecodeError as error:

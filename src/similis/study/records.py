@@ -6,6 +6,7 @@ While a tournament runs, each record is a JSON file of its own; ``pack`` puts th
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -61,10 +62,7 @@ class Records:
         columns["record"] = [json.dumps(each, sort_keys=True) for each in found]
         table = arrow.table(columns)
         replace_file(self.packed, lambda beside: parquet.write_table(table, beside, compression="zstd"))
-        for path in self.folder.glob("*.json"):
-            path.unlink()
-        if self.folder.exists():
-            self.folder.rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)  # what killed processes have left half-written, too
         return self.packed
 
     def _read_packed(self) -> dict[str, str]:
@@ -95,9 +93,8 @@ class Meter(Watch):
 
     def cost(self) -> dict[str, float]:
         """Seconds of training steps, and the peak memory of this process so far."""
-        found = {"seconds": round(self.seconds, 3)}
-        peak = peak_memory(torch.device("cpu"))
-        return found if peak is None else found | {"memory_mb": round(peak / 2**20, 1)}
+        memory = peak_memory(torch.device("cpu")) or 0  # which some systems do not tell
+        return {"seconds": round(self.seconds, 3), "memory_mb": round(memory / 2**20, 1)}
 
 
 def result_record(result: RunResult, spec: RunSpec) -> Record:

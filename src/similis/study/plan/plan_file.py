@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from similis.registry import unknown
-from similis.run.spec import RunSpec, explain_validation, file_values
+from similis.run.spec import explain_validation, file_values
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.equal_terms import held_field
-from similis.study.plan.schema import Arena, Length, Plan, PlanTerms, SearchPlan
+from similis.study.plan.schema import Plan
 from similis.values import UserError
 
 
@@ -65,12 +65,11 @@ def explain_error(item: Mapping[str, Any]) -> str:
 
 def known_keys(place: tuple[Any, ...]) -> list[str]:
     """Keys that exist beside a wrong one, by their full path."""
-    sections: dict[str, type[BaseModel]] = {
-        "terms": PlanTerms, "contestants": Contestant, "search": SearchPlan, "arenas": Arena, "lengths": Length,
-    }  # fmt: skip
-    model = sections.get(str(place[0]), Plan) if len(place) > 1 else Plan
-    if place[0] == "terms" and len(place) > 2:
-        model = RunSpec.model_fields[str(place[1])].annotation  # type: ignore[assignment]
+    model: type[BaseModel] = Plan
+    for key in place[:-1]:  # numbers of contestants and names of lengths lead to no part of their own
+        field = model.model_fields.get(str(key))
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        model = next((each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)), model)
     return [".".join([*(str(p) for p in place[:-1]), key]) for key in model.model_fields]
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from similis.registry import losses, unknown
+from similis.registry import check_known, losses
 from similis.run.spec import DataSpec, EvaluationSpec, ModelSpec, replace_values
 from similis.run.training_spec import Part, TrainingSpec
 from similis.study.plan.contestant import Contestant
 from similis.training.closed_form import FITS
-from similis.values import UserError
 
 CROSSED = ("balanced", "random")
+NAME = r"^[\w+.-]+$"  # of an arena; records and files are named by it
+WORDS = r"^[^\W_]+( [^\W_]+)*$"  # of a length, whose spaces are _ in names of files
 
 
 class PlanTerms(Part):
@@ -56,13 +57,13 @@ class SearchPlan(Part):
 class Arena(Part):
     """One table: changes of the terms that hold for all of its contestants. Settings are searched in the first."""
 
-    name: str
+    name: str = Field(pattern=NAME)
     data: dict[str, Any] = Field({}, description="values of the section data: wrong_labels, ...")
     model: dict[str, Any] = Field({}, description="values of the section model: dim, backbone, weights, ...")
     training: dict[str, Any] = Field({}, description="values of the section training: sampler, epochs, ...")
     evaluation: dict[str, Any] = Field({}, description="values of the section evaluation: sizes, ...")
-    contestants: tuple[str, ...] | None = Field(None, description="names; null for all")
-    lengths: tuple[str, ...] | None = Field(None, description="names; null for all")
+    contestants: tuple[str, ...] | None = Field(None, min_length=1, description="names; null for all")
+    lengths: tuple[str, ...] | None = Field(None, min_length=1, description="names; null for all")
 
     @field_validator("data")
     @classmethod
@@ -107,8 +108,10 @@ class Plan(Part):
     against: str | None = Field(None, description="the baseline of the question; null: all pairs")
     margin: float = Field(1.0, gt=0, description="points of R@1 within which two losses count as equivalent")
     floors: bool = Field(True, description="measure baselines that need no training on the same test images")
-    arenas: tuple[Arena, ...] = (Arena.model_validate({"name": "main"}),)
-    lengths: dict[str, Length] = Field({"equal samples": Length.model_validate({})})
+    arenas: tuple[Arena, ...] = Field((Arena.model_validate({"name": "main"}),), min_length=1)
+    lengths: dict[Annotated[str, Field(pattern=WORDS)], Length] = Field(
+        {"equal samples": Length.model_validate({})}, min_length=1
+    )
     threads: int = Field(1, ge=1, description="of one run; a number may depend on it, so it is held equal")
 
     @model_validator(mode="before")
@@ -140,18 +143,18 @@ class Plan(Part):
         titles = [each.title for each in self.contestants]
         if self.terms.training.sampler is not None:
             raise ValueError("terms.training.sampler is set; name it once, as sampler: of the plan")
-        if self.against is not None and self.against not in titles:
-            raise ValueError(unknown("contestant", self.against, titles))
+        if self.against is not None:
+            check_known("contestant", self.against, titles)
+        if len({arena.name for arena in self.arenas}) < len(self.arenas):
+            raise ValueError("two arenas have one name; every arena needs a name of its own")
         own = [each.title for each in self.contestants if each.sampler and self.sampler != "crossed"]
         if own:
             raise ValueError(f"{own[0]} sets training.sampler, which is held equal for all; say sampler: crossed")
         for arena in self.arenas:
             for name in arena.contestants or ():
-                if name not in titles:
-                    raise ValueError(unknown("contestant", name, titles))
+                check_known("contestant", name, titles)
             for name in arena.lengths or ():
-                if name not in self.lengths:
-                    raise ValueError(unknown("length", name, list(self.lengths)))
+                check_known("length", name, self.lengths)
             if self.sampler in ("own", "crossed") and "sampler" in arena.training:
                 raise ValueError(
                     f"arena {arena.name} sets a sampler and the plan's sampler is {self.sampler}: drop one"
@@ -176,10 +179,9 @@ class Plan(Part):
 
     def contestant(self, title: str) -> Contestant:
         """The contestant of that name."""
-        for each in self.contestants:
-            if each.title == title:
-                return each
-        raise UserError(unknown("contestant", title, [each.title for each in self.contestants]))
+        known = {each.title: each for each in self.contestants}
+        check_known("contestant", title, known)
+        return known[title]
 
     @property
     def trial_epochs(self) -> int:

@@ -124,7 +124,10 @@ def fold_table(table: FairTable) -> Table | None:
     rows = []
     for c in table.order():
         runs = table.records[table.names[c]]
-        pairs = [(max(run["history"]), run["test"]["recall@1"]) for run in runs]
+        pairs = [
+            (max(run["history"], default=run["validation"].get("recall@1", np.nan)), run["test"]["recall@1"])
+            for run in runs
+        ]
         rows += [[table.names[c], str(run["fold"] + 1), *map(format_percent, pair)]
                  for run, pair in zip(runs, pairs, strict=True)]  # fmt: skip
         means, spreads = np.mean(pairs, axis=0), np.std(pairs, axis=0, ddof=1)

@@ -61,9 +61,7 @@ class TrialReporter(Meter):
         super().__init__()
         self.steps = 0  # of a whole run of the fold
         self.trial = trial
-        self.search = plan.search
-        self.epochs = plan.trial_epochs
-        self.folds = len(plan.folds)
+        self.plan = plan
         self.finished: list[float] = []
 
     def on_stage_start(self, stage: str, epochs: int, steps: int, done: int) -> None:  # noqa: ARG002
@@ -74,12 +72,12 @@ class TrialReporter(Meter):
         """Report an epoch; one that was reported before a crash stays as it is."""
         if self.trial is None:
             return
-        step = len(self.finished) * self.epochs + epoch
-        mean = value if self.folds == 1 else (sum(self.finished) + best) / (len(self.finished) + 1)
+        step = len(self.finished) * self.plan.trial_epochs + epoch
+        mean = value if len(self.plan.folds) == 1 else (sum(self.finished) + best) / (len(self.finished) + 1)
         known = self.trial.study.trials[self.trial.number].intermediate_values
         if step not in known:
             self.trial.report(mean, step)
-        if self.search.pruning and self.should_prune(known.get(step, mean), step):
+        if self.plan.search.pruning and self.should_prune(known.get(step, mean), step):
             raise PrunedError
 
     def should_prune(self, mean: float, step: int) -> bool:
@@ -88,9 +86,9 @@ class TrialReporter(Meter):
         Optuna's rule compares a trial's best report, which over several folds is that of its easiest fold; there, the
         last report is compared with the median of the complete trials.
         """
-        if self.folds == 1:
+        if len(self.plan.folds) == 1:
             return bool(self.trial.should_prune())
-        return is_below_median(self.trial.study, mean, step, self.search.startup)
+        return is_below_median(self.trial.study, mean, step, self.plan.search.startup)
 
 
 def search_contestant(plan: Plan, contestant: Contestant, folder: TournamentFolder, repetition: int = 0) -> Record:
@@ -212,5 +210,5 @@ def pruned_outcome(meter: TrialReporter, runs: list[Record], per_epoch: Sequence
     """The outcome of a pruned trial: its epochs over all folds, those from before a crash included."""
     known = meter.trial.study.trials[meter.trial.number].intermediate_values
     history = [known[step] for step in sorted(known)]
-    begun = len(history) - len(runs) * meter.epochs  # epochs of the fold in which it was stopped
+    begun = len(history) - len(runs) * meter.plan.trial_epochs  # epochs of the fold in which it was stopped
     return trial_outcome("pruned", None, history, [*(r["samples"] for r in runs), begun * per_epoch[len(runs)]])

@@ -47,10 +47,8 @@ def resume_trial(study: Any, number: int) -> Any:
 
 def tell_result(study: Any, number: int, record: Record) -> None:
     """Tell Optuna how a trial ended, unless that happened before a crash."""
-    if record["state"] == "pruned":
-        study.tell(number, state=optuna.trial.TrialState.PRUNED, skip_if_finished=True)
-    else:
-        study.tell(number, record["value"], skip_if_finished=True)
+    state = optuna.trial.TrialState.PRUNED if record["state"] == "pruned" else None
+    study.tell(number, record["value"], state=state, skip_if_finished=True)
 
 
 def is_below_median(study: Any, value: float, step: int, startup: int) -> bool:
