@@ -19,6 +19,7 @@ from similis.study.plan import cost
 from similis.study.plan.cost import check_runs, plan_cost
 from similis.study.plan.plan_file import parse_plan
 from similis.values import DataError
+from tests.cli.test_main import ended
 from tests.data.pictures import picture, write
 
 
@@ -124,13 +125,12 @@ def test_weights_that_cannot_be_had_are_missed_before_a_photo_is_read(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_every_phase_of_a_training_says_that_it_begins(tmp_path):
+def test_every_phase_of_a_training_says_that_it_begins(tmp_path, capsys):
     small = "--backbone small_conv --weights none --size 16 --dim 8 --epochs 1 --batch 20 --device cpu --no-pictures"
-    done = words_of(f"train synthetic?classes=16&images=6&size=16 {small} --runs {tmp_path}")
-    assert done.returncode == 0, done.stderr
+    assert ended(f"train synthetic?classes=16&images=6&size=16 {small} --runs {tmp_path}".split()) == 0
     begun = ("device ", "reading ", "planning ", "training: ", "training on all ", "evaluating on ",
              "before training, ")  # fmt: skip
-    lines = done.stdout.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     places = [next(place for place, line in enumerate(lines) if line.startswith(words)) for words in begun]
     assert places == sorted(places)
 

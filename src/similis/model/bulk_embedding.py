@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -117,7 +116,6 @@ class Progress:
         self.parts: dict[str, dict[str, Any]] = {}  # name -> stamp, empty until it is done
         self.embedded = self.seen = self.skipped = 0
         self.example: list[str] = []  # an item that could not be read, and why
-        self._ordered = sorted((stamp["first"], stamp["last"], name) for name, stamp in earlier.items())
 
     def tasks(self, chunks: Iterator[Chunk]) -> Iterator[PartTask]:
         """What is left to do; a part with unreadable items is tried again, its other items keep their vectors."""
@@ -181,8 +179,7 @@ class Progress:
     def _overlapping(self, chunk: Chunk) -> tuple[str, ...]:
         """Earlier parts whose paths reach into those of a chunk."""
         first, last = chunk.ends
-        before = self._ordered[: bisect_right(self._ordered, (last, "\U0010ffff", ""))]
-        return tuple(name for _, end, name in before if end >= first)
+        return tuple(name for name, own in self.earlier.items() if own["first"] <= last and own["last"] >= first)
 
 
 def read_stamps(job: EmbeddingJob) -> Stamps:

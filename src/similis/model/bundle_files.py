@@ -80,7 +80,9 @@ def is_left_behind(staged: Path) -> bool:
         except OSError as error:
             return isinstance(error, ProcessLookupError)
         return False
-    return time.time() - staged.stat().st_mtime > FORGOTTEN
+    with suppress(FileNotFoundError):  # its process has finished meanwhile
+        return time.time() - staged.stat().st_mtime > FORGOTTEN
+    return False
 
 
 def adopt_staged(path: Path) -> None:

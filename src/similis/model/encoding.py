@@ -128,11 +128,11 @@ class Encoder:
             else:
                 vectors[place] = ready
         if new:
-            inputs, names = [opened[place] for place in new], item_names(items, first)
+            inputs = [opened[place] for place in new]
             data = (
                 FeatureData(torch.stack(inputs), torch.zeros(len(new), dtype=torch.long))
                 if look is None
-                else item_data(inputs, look, [names[place] for place in new])
+                else item_data(inputs, look, [item_name(items[place], first + place) for place in new])
             )
             loader = Loader(data, channels_last=look is not None, device=self.machine.chosen)
             vectors[new] = self._forward(loader, len(new), batch_size)
@@ -142,12 +142,9 @@ class Encoder:
         return embed(self.embedder, loader.ordered(torch.arange(count), batch_size=batch_size), count=count).vectors
 
 
-def item_names(items: Sequence[Any], first: int = 0) -> list[str]:
-    """What an error calls each item: its path, or its number among all."""
-    return [
-        repr(str(item)) if isinstance(item, str | Path) else f"item {number}"
-        for number, item in enumerate(items, first)
-    ]
+def item_name(item: Any, number: int) -> str:
+    """What an error calls an item: its path, or its number among all."""
+    return repr(str(item)) if isinstance(item, str | Path) else f"item {number}"
 
 
 def is_one(items: Any) -> bool:

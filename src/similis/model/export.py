@@ -102,6 +102,7 @@ def export_bundle(
     rounding = None
     if precision is not None and precision != model.embedder.precision:
         rounding = lower_precision(model, data, precision, classes)
+    check_collection(out / STORE, model.model_hash)  # which another precision has changed
     if model.chosen is None:
         choose_on(model, classes, far, keep_trained=keep_trained)
     file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)

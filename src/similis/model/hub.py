@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
@@ -74,8 +74,7 @@ def download_files(address: str) -> Path:
     if commit not in (None, cached.name):  # the client falls back to an older copy in silence
         raise DataError(f"{address} changed from {commit} to {cached.name} while it was downloaded; try again")
     sizes = {file.name: file.stat().st_size for file in cached.iterdir()}
-    check_complete(address, sizes)
-    check_total(address, sizes)
+    check_sizes(address, sizes)
     return cached
 
 
@@ -88,24 +87,19 @@ def check_listing(address: str, commit: object, sizes: Mapping[str, int | None])
         if path.anchor or ".." in path.parts or "\\" in name:
             allowed = "only relative names without '..', drives and backslashes are allowed; use another repository"
             raise DataError(f"{address} lists the file {name!r}, which may lead out of its folder; {allowed}")
-    check_complete(address, sizes)
-    check_total(address, sizes)
+    check_sizes(address, sizes)
 
 
-def check_total(address: str, sizes: Mapping[str, int | None]) -> None:
-    """Raise if the files of a model are larger than any should be."""
-    if (total := sum(max(size or 0, 0) for name, size in sizes.items() if name in FILES)) > MOST_BYTES:
-        allowed = f"at most {MOST_BYTES:,} are allowed; download it with huggingface_hub yourself if you trust it"
-        raise DataError(f"{address} has {total:,} bytes; {allowed}")
-
-
-def check_complete(address: str, names: Collection[str]) -> None:
-    """Raise if a repository lacks a file that every model has."""
-    if missing := [name for name in NEEDED if name not in names]:
+def check_sizes(address: str, sizes: Mapping[str, int | None]) -> None:
+    """Raise if a repository lacks a file that every model has, or its files are larger than any should be."""
+    if missing := [name for name in NEEDED if name not in sizes]:
         raise DataError(
             f"{address} has no {missing[0]}; a model of Similis has {', '.join(NEEDED)}, and pickles are not read; "
             f"upload one with `similis export MODEL --to {SCHEME}owner/name`"
         )
+    if (total := sum(max(size or 0, 0) for name, size in sizes.items() if name in FILES)) > MOST_BYTES:
+        allowed = f"at most {MOST_BYTES:,} are allowed; download it with huggingface_hub yourself if you trust it"
+        raise DataError(f"{address} has {total:,} bytes; {allowed}")
 
 
 def push_model(

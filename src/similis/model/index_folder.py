@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -48,10 +48,6 @@ class About(BaseModel):
     def digest(self) -> str:
         """The sha256 of all but the checksum."""
         return hashlib.sha256(self.model_dump_json(exclude={"checksum"}).encode()).hexdigest()
-
-    def path(self, place: Path, ending: str) -> Path | None:
-        """The file with an ending; None where there is none."""
-        return next((place / name for name in self.files if name.endswith(f".{ending}")), None)
 
 
 class Layout(NamedTuple):
@@ -141,18 +137,14 @@ def build_folder(
         build = partial(build_codes, executor=executor, scratch=place)
         found = choose_codes(laid.rows, target=target, kinds=kinds, queries=queries, sample=sample, build=build)
         if folder is not None and found.met:
-            write_folder(
-                Path(folder),
-                laid,
-                found.codes,
-                laid.about(found.best.kind, found.best.effort, similarity, found.best.lower),
-            )
+            best = found.best
+            write_folder(Path(folder), laid, found.codes, laid.about(best.kind, best.effort, similarity, best.lower))
         return found, laid.rows.total, laid.rows.dim
 
 
 def existing_parent(folder: Path) -> Path:
-    """The nearest folder above that is there: a file moves from it without being copied."""
-    return next(each for each in folder.absolute().parents if each.is_dir())
+    """The folder, or the nearest above it that is there: a file moves from it without being copied."""
+    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
 
 
 def write_folder(place: Path, laid: Layout, codes: Any, about: About) -> None:
@@ -221,11 +213,14 @@ def load_index(folder: str | Path, *, model_hash: str | None = None, verify: boo
     place = Path(folder)
     if not (place / ABOUT).is_file():
         raise DataError(f"no index at {place}; build one there: similis index VECTORS --out {place}")
+    before = read_file_names(place)
     try:
         about = About.model_validate_json((place / ABOUT).read_bytes())
         check_files(about, place, verify=verify)
         index = open_files(about, place)
     except (RuntimeError, OSError, ValueError, import_extra("pyarrow").ArrowException) as error:
+        if before != read_file_names(place):  # another process has replaced it meanwhile
+            return load_index(folder, model_hash=model_hash, verify=verify)
         words = f"the index in {place} is damaged ({in_one_line(error)}); build it again with similis index"
         raise DamagedError(words) from error
     if model_hash is not None and about.model_hash != model_hash:
@@ -251,23 +246,16 @@ def check_files(about: About, place: Path, *, verify: bool) -> None:
 
 def open_files(about: About, place: Path) -> Index:
     """The index of files that were checked; a ValueError if they do not fit together."""
-    pa, codes, (vectors, rows) = import_extra("pyarrow"), about.path(place, "codes"), iter_paths(about, place)
-    table = pa.ipc.open_file(pa.memory_map(str(rows))).read_all()
-    held = None if codes is None else read_codes(codes, memory_map=True)
+    pa, found = import_extra("pyarrow"), {name.rpartition(".")[2]: place / name for name in about.files}
+    if not {"vectors", "rows"} <= found.keys():
+        raise ValueError(f"it names the files {sorted(about.files)}")
+    table = pa.ipc.open_file(pa.memory_map(str(found["rows"]))).read_all()
+    held = read_codes(found["codes"], memory_map=True) if "codes" in found else None
     if len(table) != about.count or (held is not None and held.ntotal != about.count):
         raise ValueError(f"it has {about.count} vectors and {len(table)} ids")
-    stored = as_rows(RowFile(vectors, about.count, about.dim))
+    stored = as_rows(RowFile(found["vectors"], about.count, about.dim))
     numbers = table.column("label").to_numpy()
     return Index(
         held, stored, ArrowNames(table.column("id")), numbers, about.labels, kind=about.kind, effort=about.effort,
         similarity=about.similarity, model_hash=about.model_hash,
     )  # fmt: skip
-
-
-def iter_paths(about: About, place: Path) -> Iterator[Path]:
-    """The files of vectors and of ids."""
-    for ending in ("vectors", "rows"):
-        found = about.path(place, ending)
-        if found is None:
-            raise ValueError(f"it names no file of {ending}")
-        yield found

@@ -48,7 +48,7 @@ def read_vectors(path: Path) -> Iterator[NamedVectors]:
             yield block
     except DataError:
         raise
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, TypeError, ValueError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read ({in_one_line(error)}); write it again") from error
 
 
@@ -62,23 +62,22 @@ def read_gallery(path: Path) -> Iterator[NamedVectors]:
 
 def read_npy(path: Path) -> Iterator[NamedVectors]:
     """An array, read as it is needed."""
-    yield from blocks_of(np.load(path, mmap_mode="c", allow_pickle=False))
+    yield from blocks_of(torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False)))
 
 
 def read_safetensors(path: Path) -> Iterator[NamedVectors]:
     """The tensor ``vectors``, or the only one there is."""
-    with safe_open(path, framework="np") as file:
+    with safe_open(path, framework="pt") as file:
         names = list(file.keys())
-        name = "vectors" if "vectors" in names else names[0]
-        if name != "vectors" and len(names) > 1:
+        if "vectors" not in names and len(names) != 1:
             raise DataError(f"{path} holds {names}; name the tensor of the vectors 'vectors'")
-        yield from blocks_of(file.get_tensor(name))
+        yield from blocks_of(file.get_tensor("vectors" if "vectors" in names else names[0]))
 
 
-def blocks_of(array: Any) -> Iterator[NamedVectors]:
-    """An array in blocks of rows."""
-    for start in range(0, max(1, len(array)) if array.ndim else 1, BLOCK):
-        yield NamedVectors(torch.from_numpy(np.array(array[start : start + BLOCK] if array.ndim else array)))
+def blocks_of(vectors: Tensor) -> Iterator[NamedVectors]:
+    """A tensor in blocks of rows."""
+    for start in range(0, max(1, len(vectors)) if vectors.ndim else 1, BLOCK):
+        yield NamedVectors(vectors[start : start + BLOCK] if vectors.ndim else vectors)
 
 
 def read_parquet(path: Path) -> Iterator[NamedVectors]:
@@ -98,10 +97,11 @@ def read_parquet(path: Path) -> Iterator[NamedVectors]:
 
 def read_batch(batch: Any, path: Path, before: int) -> NamedVectors:
     """Some rows of a table, with the number of those before them."""
-    flat, names = batch.column("vector").flatten().to_numpy(zero_copy_only=False), batch.schema.names
-    if not len(batch) or len(flat) % len(batch):
-        raise DataError(f"{path} has {len(batch)} rows and {len(flat)} numbers; every vector needs the same length")
-    vectors = torch.from_numpy(np.array(flat).reshape(len(batch), -1))
+    column, names = batch.column("vector"), batch.schema.names
+    lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
+    if len(lengths) != 1 or lengths[0] < 1:
+        raise DataError(f"{path} has vectors of the lengths {lengths}; every vector needs the same length")
+    vectors = torch.from_numpy(np.array(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(batch), -1))
     ids = batch.column("id").to_pylist() if "id" in names else range(before, before + len(batch))
     label = next((name for name in ("class_name", "label") if name in names), None)
     labels = [None if one is None else str(one) for one in batch.column(label).to_pylist()] if label else None

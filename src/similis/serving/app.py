@@ -16,10 +16,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from similis.serving.batching import BusyError
 from similis.serving.changes import changes
-from similis.serving.limits import App, Receive, Refusal, Scope, Send
+from similis.serving.limits import Refusal
 from similis.serving.metrics import Metrics
 from similis.serving.routes import PROBLEM, collection_of, reads
 from similis.serving.store import StoreError, StoreFullError
@@ -53,7 +54,7 @@ def build_app(key_hash: bytes, metrics: Metrics, lifespan: Callable[[FastAPI], A
     return app
 
 
-def answer_directly(app: FastAPI, endpoint: Callable[[Request], Awaitable[Response]]) -> App:
+def answer_directly(app: FastAPI, endpoint: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
     """An endpoint that reads its request itself, without the machinery of routes in front of it."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,6 +26,7 @@ from similis.model.load import load
 from similis.retrieval.classification import VOTERS
 from similis.retrieval.gallery import Contents, Entry
 from similis.retrieval.indexed_gallery import IndexedGallery
+from similis.retrieval.similarity import check_finite
 from similis.serving.batching import Batcher, Work
 from similis.serving.indexed_store import IndexedStore
 from similis.serving.limits import Limits, Refusal
@@ -92,18 +93,16 @@ class Collection:
                 f"similis export {folder} bundle, then similis serve bundle"
             )
         if index is None:
-            store = store or hold_store(file, read_only=read_only)  # from here on no upgrade changes its model
+            self.store: Store = store or hold_store(file, read_only=read_only)  # no upgrade changes its model now
             folder = served_model(folder, file)
         self.model, self.limits, self.keep_images, self.is_replaced = load(folder), limits, keep_images, False
         self.first_count = len(self.model.gallery)  # items that the rates were measured on
         self.rates: list[Rate] = read_rates(folder)
-        self.store: Store
         if index is not None:
             opened = load_index(index, model_hash=self.model.model_hash, verify=verify)
             self.store, self.model.gallery = IndexedStore(opened, index), IndexedGallery(opened)
         else:
-            assert store is not None
-            self.store = open_store(self.model, folder, store)
+            open_store(self.model, folder, self.store)
         self.unknown_below: float | None = None
         self.estimate = "none yet"  # of that threshold: "current" or "failed" once it was tried
         self._explaining = Lock()
@@ -155,13 +154,9 @@ class Collection:
 
     def replace(self, switch: Callable[[Store], Collection]) -> Collection:
         """The collection that follows this one, whose changes are refused from then on; changes wait meanwhile."""
-
-        def change() -> Collection:
-            made = switch(self.store)
-            self.is_replaced = True
-            return made
-
-        return self._writer.submit(change).result()
+        made = self._writer.submit(switch, self.store).result()
+        self.is_replaced = True
+        return made
 
     async def in_writer(self, call: Any, *values: Any) -> Any:
         """Call something that changes the store; changes are made one after the other."""
@@ -209,8 +204,9 @@ class Collection:
     def add(self, items: Sequence[Item]) -> None:
         """Keep items, first on the disk and then in memory."""
         self.check_current()
+        vectors = check_finite(torch.stack([item.vector for item in items]))  # what is on the disk has to load again
         self.store.add(items)
-        self.model.gallery.add(torch.stack([item.vector for item in items]), [item.entry for item in items])
+        self.model.gallery.add(vectors, [item.entry for item in items])
         self._changed.set()
 
     def remove(self, id: str | None, label: str | None) -> int:

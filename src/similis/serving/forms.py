@@ -19,14 +19,6 @@ Count = Annotated[int, Form(ge=1, le=200)]
 Box = Annotated[str | None, Form(description="left,top,right,bottom as shares from 0 to 1.")]
 
 
-def parse_number(name: str, text: str, low: int, high: int) -> int:
-    """A whole number between two others."""
-    value = int(text[:40]) if text[:40].isdecimal() else low - 1
-    if not low <= value <= high:
-        raise Refusal(422, f"{name} is {text[:40]!r}; give a whole number from {low} to {high}")
-    return value
-
-
 def check_length(what: str, value: str, limits: Limits) -> str:
     """An id or a label to look up: any text, for a collection may hold names that no new one may have."""
     if not 0 < len(value) <= limits.name:

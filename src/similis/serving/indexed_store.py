@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from similis.retrieval.index import Index
@@ -20,15 +21,9 @@ class IndexedStore(Store):
 
     def list_items(self, *, label: str | None, after: str, limit: int) -> list[tuple[str, str | None]]:
         """Ids and labels behind an id, at most ``limit``, with this label only if one is given."""
-        found: list[tuple[str, str | None]] = []
         start = self.index.row_of(after) if after else -1
-        for row in range(len(self.index) if start is None else start + 1, len(self.index)):
-            entry = self.index.entry(row)
-            if label is None or entry[1] == label:
-                found.append(entry)
-            if len(found) == limit:
-                break
-        return found
+        entries = map(self.index.entry, range(len(self.index) if start is None else start + 1, len(self.index)))
+        return list(islice((each for each in entries if label in (None, each[1])), limit))
 
     def thumbnail(self, id: str) -> bytes | None:
         """None: an index has no pictures."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from similis.serving.metrics import Metrics
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SMALL = 2**16  # bytes: a body up to this size is always taken
 DRAINED = 4  # times the limit of bytes that are read and thrown away, so that the sender hears why
@@ -74,13 +68,13 @@ class Guard:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         limits: Limits,
         metrics: Metrics,
         *,
         routes: Collection[str],
         hosts: Collection[str],
-        direct: Mapping[tuple[str, str], App],
+        direct: Mapping[tuple[str, str], ASGIApp],
     ) -> None:
         self.app, self.limits, self.metrics, self.routes, self.hosts = app, limits, metrics, routes, hosts
         self.direct, self.buffered = direct, 0
@@ -166,11 +160,8 @@ class Exchange:
         """Answer with an error, unless an answer has begun."""
         if self.status:
             return
-        body = json.dumps({"error": refusal.detail}).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **(refusal.headers or {})}
-        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await self.send({"type": "http.response.start", "status": refusal.status_code, "headers": raw})
-        await self.send({"type": "http.response.body", "body": body})
+        response = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+        await response({"type": "http"}, self._receive, self.send)
 
 
 def too_large(limits: Limits, **headers: str) -> Refusal:

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from similis.model.answers import Answer
 from similis.retrieval.classification import VOTERS
 from similis.serving.collection import Collection, Found, Query, parse_vector
-from similis.serving.forms import Box, Count, Image, Name, check_length, parse_number
+from similis.serving.forms import Box, Count, Image, Name, check_length
 from similis.serving.limits import Refusal
 from similis.serving.uploads import parse_box
 
@@ -49,7 +49,8 @@ async def model(request: Request) -> dict[str, Any]:
     """What is served: the model, the collection, the limits."""
     it = collection_of(request)
     held, chosen, look = it.model.gallery.contents(), it.model.chosen, it.model.preprocessing
-    labels = list(held.label_counts().items())
+    counts, sizes = await it.in_reader(held.label_counts), await it.in_reader(it.store.original_sizes)
+    labels = list(counts.items())
     return {
         "name": it.model.name, "model_hash": it.model.model_hash, "dim": it.model.dim, "items": len(held.entries),
         "labels": [{"label": label, "count": count} for label, count in labels[:LABELS]],
@@ -57,14 +58,8 @@ async def model(request: Request) -> dict[str, Any]:
         "rates": [rate._asdict() for rate in it.rates], "rates_items": it.first_count,
         "image_size": None if look is None else look.size,
         "limits": {"bytes": it.limits.bytes, "pixels": it.limits.pixels, "k": it.limits.k},
-        "writable": not it.store.refusal, "kept_images": kept_images(it),
+        "writable": not it.store.refusal, "kept_images": {"count": len(sizes), "bytes": sum(sizes.values())},
     }  # fmt: skip
-
-
-def kept_images(it: Collection) -> dict[str, int]:
-    """How many images are kept as they were sent, and their bytes."""
-    sizes = it.store.original_sizes()
-    return {"count": len(sizes), "bytes": sum(sizes.values())}
 
 
 @reads.get("/items")
@@ -105,7 +100,7 @@ async def search(
     started, it, part = perf_counter(), collection_of(request), parse_box(box) if box else None
     if (file is None) == (id is None):
         raise Refusal(422, "give either file (an image) or id (of an item)")
-    entry, vector = (None, None) if id is None else item_of(it, id)
+    entry, vector = (None, None) if id is None else await it.in_reader(item_of, it, id)
     digest = "" if entry is None else entry.digest
     if vector is None or part is not None:  # a part of an item is cut from its small picture
         upload = await it.read(await bytes_of(it, file, id), box=part)
@@ -124,7 +119,10 @@ async def search_vector(request: Request) -> Response:
     it, words = collection_of(request), request.scope["query_string"].decode("latin-1")
     given = dict(parse_qsl(words, keep_blank_values=True))
     check_model(it, given.get("model"))
-    k, label = parse_number("k", given.get("k", str(K)), 1, it.limits.k), given.get("label") or None
+    text, label = given.get("k", str(K))[:40], given.get("label") or None
+    k = int(text) if text.isdecimal() else 0
+    if not 1 <= k <= it.limits.k:
+        raise Refusal(422, f"k is {text!r}; give a whole number from 1 to {it.limits.k}")
     vector = parse_vector(await read_body(request), it.model.dim)
     return answer(it, await it.find(Query(vector, k, label)), started)
 

@@ -77,7 +77,6 @@ class Store:
         self.model_hash = ""  # of the model whose vectors these are, once it is open
         self._lock, self._reading = RLock(), RLock()
         self._held = ExitStack()
-        self._connections: list[sqlite3.Connection] = []
         try:
             if read_only or not self._open_written():
                 self._writer = self._reader = self._open_unwritten()
@@ -116,7 +115,7 @@ class Store:
 
     def _connect(self, address: str) -> sqlite3.Connection:
         made = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-        self._connections.append(made)
+        self._held.callback(made.close)
         made.execute("PRAGMA synchronous=FULL")
         made.execute("PRAGMA foreign_keys=ON")
         return made
@@ -253,10 +252,8 @@ class Store:
 
     def close(self) -> None:
         """Move all changes into the file, and let others open it."""
-        for each in reversed(self._connections):
-            with suppress(sqlite3.Error):
-                each.close()
-        self._held.close()
+        with suppress(sqlite3.Error):
+            self._held.close()
 
     def _read(self, query: str, *values: str) -> list[Any]:
         with self._reading:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from similis.data.manifest import Manifest
-from similis.data.open_data import open_data
 from similis.model.bundle_files import holds_model
 from similis.model.collection_file import later_model, prepared_file, read_about, served_model
 from similis.model.export import choose_threshold, open_gallery
@@ -85,11 +84,9 @@ def upgrade_collection(
 
 def open_images(run: Path | None, images: str | None, root: str | None) -> Manifest | None:
     """The images that items are found in by their contents: those named, or else those of the run."""
-    if images is not None:
-        return open_data(images, root=root, allow_counts=True)
-    if run is None or holds_model(run):
+    if images is None and (run is None or holds_model(run)):
         return None
-    return open_gallery(run, None, Machine(data_root=root))
+    return open_gallery(run or Path(), images, Machine(data_root=root))  # the run is asked only without images
 
 
 def prepare_vectors(

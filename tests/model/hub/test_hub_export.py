@@ -67,7 +67,7 @@ def test_a_run_is_exported_to_the_hub_with_its_results(online, run, exported):
 def test_export_keeps_the_folder_and_uploads_the_gallery_if_asked(server, online, run, tmp_path):
     out = str(tmp_path / "b")
     assert online(ended, ["export", str(run.folder), out, "--to", "hf://me/whole", "--with-gallery", "--public"]) == 0
-    assert {file.name for file in (tmp_path / "b").iterdir()} == set(last(server, "me/whole")) - {".gitattributes"}
+    assert {file.name for file in (tmp_path / "b").glob("[!.]*")} == set(last(server, "me/whole")) - {".gitattributes"}
     assert not (tmp_path / "b" / CARD).read_text().startswith("---")
     assert online(embed, "hf://me/whole")[1] == 84
     assert not server.repositories["me/whole"].private
