@@ -90,8 +90,3 @@ class ImageCache:
         self._shapes[row] = image.shape[:2]
         with self._lock:
             self._starts[row] = start
-
-    @property
-    def used(self) -> int:
-        """Bytes in use."""
-        return int(self._used[0])

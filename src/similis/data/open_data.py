@@ -121,7 +121,7 @@ def open_known(name: str, query: str, root: str | None, allow_counts: bool) -> M
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in takes or key == "root":
             raise UserError(unknown(f"option of {name}", key, [each for each in takes if each != "root"]))
-        if not value.lstrip("-").isdecimal():
+        if not value.removeprefix("-").isdecimal():
             raise UserError(f"option {key} of {name} is a whole number; given {value!r}")
         options[key] = int(value)
     manifest: Manifest = (

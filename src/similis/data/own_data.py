@@ -52,12 +52,10 @@ def open_dataset(dataset: Any, name: str | None = None) -> Manifest:
         raise UserError(f"data is {type(dataset).__name__}; give a map-style data set: __len__ and __getitem__")
     image, labels, marks = read_labels(dataset, name)
     known_as = name or getattr(dataset, "_fingerprint", None) or "hashed"
-    numbers = encode_labels(labels).tolist()
-    order = {number: place for place, number in enumerate(sorted(set(numbers)))}
     columns: dict[str, Sequence[Any]] = {
         "id": list(range(len(labels))),
         "path": [str(row) for row in range(len(labels))],
-        "label": [order[number] for number in numbers],
+        "label": torch.unique(encode_labels(labels), return_inverse=True)[1].tolist(),
         "class_name": [str(label) for label in labels],
         "content": marks,
     }

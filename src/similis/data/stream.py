@@ -19,6 +19,7 @@ from similis.data.manifest import Manifest
 from similis.data.open_data import explain_read_errors, list_data
 from similis.data.readers.folder import entries, is_folder, is_hidden, is_image, is_utf8, walk_remote, walk_tree
 from similis.data.readers.parquet import image_column, parquet_errors, table_columns
+from similis.data.readers.tables import parent
 from similis.data.sources import (
     FolderSource,
     connect,
@@ -111,10 +112,10 @@ def stream_data(
     name, bare = place.partition("?")[0], place.rstrip("/")
     is_folder = bool(place) and name not in known and (is_url(place) or Path(place).is_dir())
     if bare.endswith(TABLES) and not Path(place).is_dir():
-        folder, _, file = bare.rpartition("/")
+        folder, file = parent(bare), bare.rpartition("/")[2]
         with parquet_errors(bare):
             mark = file_version(bare).mark
-            yield from cut_table(folder or ".", Listed(file, mark, file_size(bare)))
+            yield from cut_table(folder, Listed(file, mark, file_size(bare)))
     elif is_folder and not bare.endswith((".zip", ".csv", ".tsv", ".txt")):
         with explain_read_errors(place):
             yield from cut_files(place, part_size)

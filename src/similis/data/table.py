@@ -110,7 +110,7 @@ def number_classes(classes: Sequence[Any]) -> list[int]:
 
 def to_integer(value: Any) -> int:
     """A class id as a whole number; a ValueError where it is none."""
-    if isinstance(value, float) and not value.is_integer():
+    if (isinstance(value, float) and not value.is_integer()) or "_" in str(value):  # which Python would leave out
         raise ValueError(value)
     return int(value)
 

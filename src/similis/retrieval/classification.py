@@ -101,7 +101,8 @@ def unknown_threshold(vectors: Tensor, labels: Tensor, refuse: float = REFUSED, 
     has_others = counts[torch.searchsorted(classes, labels)] > 1
     rows = has_others.nonzero().flatten() if bool(has_others.any()) else torch.arange(len(labels))
     if sample is not None and sample < len(rows):
-        rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:sample]]
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0), device="cpu")
+        rows = rows[order[:sample].to(rows.device)]
     known = search(vectors[rows], vectors, 1, ids=(rows, torch.arange(len(labels)))).similarity[:, 0].double()
     strange = search(vectors[rows], vectors, 1, groups=(labels[rows], labels)).similarity[:, 0].double()
     low, high = int(refuse * len(rows)), len(rows) - 1

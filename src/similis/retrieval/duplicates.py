@@ -57,7 +57,7 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _overlap(first: Tensor, second: Tensor) -> Tensor:
-    found = [torch.empty(0)]
+    found = [first.new_empty(0)]
     for start in range(0, len(first), TOGETHER):
         a, b = first[start : start + TOGETHER], second[start : start + TOGETHER]
         mirrored = b.flip(2)

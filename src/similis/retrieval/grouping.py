@@ -54,7 +54,7 @@ def group_vectors(vectors: Tensor, resolution: float = RESOLUTION) -> Tensor:
     most = max(1.0, len(distinct) / SAMPLES)
     # not Leiden of the same package: it draws from rand() of C, so that two calls differ whatever the random_state
     louvain = import_extra("sknetwork.clustering").Louvain(min(resolution, most))
-    return by_size(torch.from_numpy(louvain.fit_predict(neighbor_graph(distinct))).long()[own])
+    return by_size(torch.from_numpy(louvain.fit_predict(neighbor_graph(distinct))).long()[own.cpu()])
 
 
 def check_resolution(resolution: float) -> None:
@@ -68,8 +68,8 @@ def neighbor_graph(vectors: Tensor) -> Any:
     count = len(vectors)
     k = min(NEIGHBORS, math.isqrt(count))
     near = nearest_samples(vectors, k)
-    weights = near.similarity.clamp(min=WEAKEST).flatten().numpy()
-    ends = (np.repeat(np.arange(count), k), near.index.flatten().numpy())
+    weights = near.similarity.clamp(min=WEAKEST).flatten().cpu().numpy()
+    ends = (np.repeat(np.arange(count), k), near.index.flatten().cpu().numpy())
     graph = import_extra("scipy.sparse", "sklearn").csr_matrix((weights, ends), shape=(count, count))
     return graph.maximum(graph.T)
 
@@ -77,7 +77,8 @@ def neighbor_graph(vectors: Tensor) -> Any:
 def by_size(assignment: Tensor) -> Tensor:
     """The same clusters, numbered from the largest; equal ones by their first sample."""
     _, found = torch.unique(assignment, return_inverse=True)
-    first = torch.full((int(found.max()) + 1,), len(found)).scatter_reduce(0, found, torch.arange(len(found)), "amin")
+    rows = torch.arange(len(found), device=found.device)
+    first = rows.new_full((int(found.max()) + 1,), len(found)).scatter_reduce(0, found, rows, "amin")
     order = torch.from_numpy(np.lexsort((first.numpy(), -found.bincount().numpy())))
     return order.argsort()[found]
 

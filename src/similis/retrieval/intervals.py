@@ -117,19 +117,19 @@ def class_bootstrap(
     chance = torch.Generator().manual_seed(seed)
     step = max(1, CELLS // classes)
     rows = [min(step, draws - start) for start in range(0, draws, step)]
-    value = statistic(torch.ones(1, classes, dtype=torch.float64)).flatten()
+    value = statistic(torch.ones(1, classes, dtype=torch.float64, device="cpu")).flatten()
     drawn = torch.cat([statistic(draw_classes(some, classes, chance)).reshape(some, -1) for some in rows])
     effective = max(2.0, float(weights.sum() ** 2 / weights.square().sum()))
     reach = math.sqrt(effective / (effective - 1)) * t_quantile(0.5 + share / 2, effective - 1)
-    edges = torch.special.ndtr(torch.tensor([-reach, reach], dtype=torch.float64))
+    edges = torch.special.ndtr(torch.tensor([-reach, reach], dtype=torch.float64, device="cpu"))
     low, high = drawn.nanquantile(edges, dim=0)
     return Bounds(value, low, high)
 
 
 def draw_classes(rows: int, classes: int, chance: torch.Generator) -> Tensor:
     """How often each class is drawn (R, K), float64, in ``rows`` draws of K classes with replacement."""
-    taken = torch.randint(classes, (rows, classes), generator=chance)
-    ones = torch.ones(rows, classes, dtype=torch.float64)
+    taken = torch.randint(classes, (rows, classes), generator=chance, device="cpu")
+    ones = torch.ones(rows, classes, dtype=torch.float64, device="cpu")
     return torch.zeros_like(ones).scatter_add_(1, taken, ones)
 
 

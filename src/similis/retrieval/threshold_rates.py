@@ -32,7 +32,7 @@ def count_accepted(pairs: LabelledPairs, thresholds: Tensor) -> Accepted:
         thresholds: (T,) falling.
     """
     k, t = len(pairs.names), len(thresholds) + 1
-    all_too = torch.cat([thresholds.double(), torch.tensor([-torch.inf], dtype=torch.float64)])
+    all_too = torch.cat([thresholds.double(), thresholds.new_full((1,), -torch.inf, dtype=torch.float64)])
     rising = round_up(all_too).flip(0).to(pairs.vectors.device)
     genuine = torch.zeros(k * t, dtype=torch.long, device=rising.device)
     impostors = torch.zeros_like(genuine)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from similis.data.manifest import Manifest, from_columns
-from similis.data.sources import FolderSource, open_binary
+from similis.data.sources import FolderSource, is_url, open_binary
 from similis.data.table import check_columns, standardise_columns
 from similis.values import DataError
 
@@ -53,4 +53,4 @@ def read_columns(place: str) -> dict[str, list[str]]:
 
 def parent(place: str) -> str:
     """The folder of a file, local or URL."""
-    return place.rpartition("/")[0] or "."
+    return place.rpartition("/")[0] if is_url(place) else str(Path(place).parent)

@@ -116,7 +116,7 @@ def carry_over(pairs: Tensor, exact: float) -> tuple[float, float]:
     pairs = pairs[~pairs.isnan().any(1)].double()
     value = shift(pairs.mean(0), exact)
     groups = min(GROUPS, len(pairs))
-    parts = torch.arange(len(pairs)) % groups
+    parts = torch.arange(len(pairs), device=pairs.device) % groups
     left = torch.tensor([shift(pairs[parts != part].mean(0), exact) for part in range(groups)], dtype=torch.float64)
     return value, math.sqrt((groups - 1) / groups * float((left - left.mean()).square().sum()))
 
