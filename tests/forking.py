@@ -5,7 +5,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
 FORKING = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload(["tests.serving.launch", "tests.multiprocess.pool", "tests.run.small"])
+FORKING.set_forkserver_preload(["tests.serving.launch", "tests.multiprocess.pool", "tests.run.small", "torch._dynamo"])
 
 
 def start(target: Callable[..., None], *args: object) -> BaseProcess:

@@ -17,7 +17,8 @@ ADOPTED = re.findall(
     r"^```diff\n(.*?)^```", (ROOT / "docs/tutorials/adopt.md").read_text(encoding="utf-8"), re.M | re.S
 )
 SCRIPTS = sorted((ROOT / "examples" / "trainers").glob("*.py"))
-DROPOUT = {"with_sentence_transformers": 1.0, "adopted_2": 1.0}  # points: each rank draws its own
+# points: each rank draws its own
+DROPOUT = dict.fromkeys(("with_sentence_transformers", "pairs_with_sentence_transformers", "adopted_2"), 1.0)
 
 
 def recall(path: Path, ranks: int) -> float:
@@ -25,7 +26,7 @@ def recall(path: Path, ranks: int) -> float:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(path)]
     if path.stem in ("with_lightning", "adopted_1"):  # starts its ranks itself
         command = [sys.executable, str(path), str(ranks)]
-    if path.stem in ("with_sentence_transformers", "adopted_2"):
+    if path.stem.endswith("_sentence_transformers") or path.stem == "adopted_2":
         command.append(str(Path(os.environ["SIMILIS_DATA"]) / "text" / "banking77.csv"))
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]

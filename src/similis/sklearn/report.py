@@ -74,8 +74,8 @@ def accuracies(table: Table, learner: MetricLearner, seed: int) -> dict[str, Acc
     if len(set(table.labels)) < 2:
         raise DataError(f"all rows are of one class, {table.labels[0]!r}; a metric needs rows of two classes or more")
     fewest = int(np.unique(labels, return_counts=True)[1].min())
-    if fewest < 2:
-        raise DataError("a class has one row only; every class needs two rows or more to be judged")
+    if fewest < 3:  # two of them train in each fold
+        raise DataError("a class has fewer than three rows; every class needs three or more to be judged")
     folds = RepeatedStratifiedKFold(n_splits=min(FOLDS, fewest), n_repeats=REPEATS, random_state=seed)
     found = {}
     for name, first in (("before", StandardScaler()), ("after", learner)):
