@@ -169,8 +169,9 @@ def test_a_loss_in_a_file_is_judged_in_one_command(tmp_path, monkeypatch, capsys
     (tmp_path / "mine.py").write_text(TEXT)
     monkeypatch.setattr("similis.study.looks.LOOKS", (3,))
     words = ["compare", "synthetic?classes=16&images=6&size=12", "--loss", "mine.py:mine", "--trials", "1",
-             "--against", "proxy_anchor:fixed=true", "--backbone", "small_conv", "--size", "12", "--batch", "20",
-             "--dim", "8", "--epochs", "2", "--set", "training.refit=false", "--set", "model.options={width: slim}"]  # fmt: skip
+             "--against", "proxy_anchor:fixed=true", "--backbone", "small_conv", "--size", "12", "--dim", "8",
+             "--batch", "20", "--epochs", "2", "--set", "training.refit=false",
+             "--set", "model.options={width: slim}"]  # fmt: skip
     assert ended([*words, "--hours", "0.00001"]) == 2
     assert "the fewest with a verdict, take" in capsys.readouterr().err
     assert ended(words) == 0

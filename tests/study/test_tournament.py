@@ -121,28 +121,21 @@ def test_a_result_outside_the_ledger_is_not_shown(copy):
         write_report(copy)
 
 
-def test_add_a_loss_runs_that_loss_only(copy):
-    before = without_cost(copy.path)
-    grown = add_contestants(copy.path, ["supcon"])
-    run_tournament(grown, copy.path)
-    after = without_cost(copy.path)
-    assert {name: after[name] for name in before} == before
-    assert {record["contestant"] for name, record in after.items() if name not in before} == {"supcon"}
-    assert "supcon" in write_report(copy)[0].read_text()
-    with pytest.raises(UserError, match="did you mean 'supcon'"):
-        add_contestants(copy.path, ["supcn"])
-
-
 def test_add_results_of_an_equal_tournament(copy, tmp_path):
-    arenas = [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
+    before, arenas = without_cost(copy.path), [{"name": "d8"}, {"name": "d4", "model": {"dim": 4}}]
     made = plan(contestants=["supcon"], arenas=arenas, repetitions=3, search=SEARCH)
     other = run_tournament(made, tmp_path / "other")
     grown = add_contestants(copy.path, [str(other.path)])
     shutil.rmtree(copy.path / "runs")
     run_tournament(grown, copy.path)
     assert not (copy.path / "runs").exists(), "nothing runs again"
+    after = without_cost(copy.path)
+    assert {name: after[name] for name in before} == before
+    assert {record["contestant"] for name, record in after.items() if name not in before} == {"supcon"}
     assert len(copy.ledger.entries()) == 3 * 6 + 6
     assert "supcon" in write_report(copy)[0].read_text()
+    with pytest.raises(UserError, match="did you mean 'supcon'"):
+        add_contestants(copy.path, ["supcn"])
     elsewhere = run_tournament(plan(contestants=["margin"], repetitions=1, search={"trials": 0}), tmp_path / "main")
     with pytest.raises(UserError, match="has no table 'main', 'equal samples' for final-main"):
         add_contestants(copy.path, [str(elsewhere.path)])

@@ -76,7 +76,7 @@ def at_rates(far: Tensor, values: Tensor, wanted: Tensor) -> Tensor:
 def equal_error(far: Tensor, tar: Tensor) -> Tensor:
     """The error rate (R,) at which FAR (R, T), rising, meets FRR = 1 - TAR, interpolated between thresholds."""
     gap = far - (1 - tar)
-    return at_rates(gap, far, torch.zeros(1, dtype=far.dtype))[:, 0]
+    return at_rates(gap, far, far.new_zeros(1))[:, 0]
 
 
 def class_utility(accepted: Accepted) -> Tensor:

@@ -164,7 +164,7 @@ def _rates_of_interest(asked: set[float], impostors: int) -> Tensor:
     """0, the asked rates and those of the curve (F,), rising; none below one impostor pair."""
     curve = {float(f"{10 ** (-step / PER_DECADE):.6g}") for step in range(PER_DECADE * DECADES + 1)}
     rates = [rate for rate in sorted(asked | curve) if rate * impostors * ROUNDING >= 1]
-    return torch.tensor([0.0, *rates], dtype=torch.float64)
+    return torch.tensor([0.0, *rates], dtype=torch.float64, device="cpu")
 
 
 def _statistics(times: Tensor, accepted: Accepted, thresholds: Tensor, wanted: Tensor) -> Tensor:
@@ -177,4 +177,4 @@ def _statistics(times: Tensor, accepted: Accepted, thresholds: Tensor, wanted: T
 def _class_thresholds(accepted: Accepted, thresholds: Tensor, far: float) -> Tensor:
     """The threshold (K,) at which the impostors of each class are accepted at this rate, interpolated."""
     own = accepted.impostors[:, :-1] / accepted.impostors[:, -1:]
-    return at_rates(own, thresholds.expand_as(own), torch.tensor([far], dtype=torch.float64))[:, 0]
+    return at_rates(own, thresholds.expand_as(own), own.new_tensor([far]))[:, 0]

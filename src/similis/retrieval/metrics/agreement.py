@@ -42,7 +42,7 @@ def contingency(labels: Tensor, clusters: Tensor) -> Contingency:
             "two vectors of one length, not empty, are needed"
         )
     _, row, classes = torch.unique(labels, return_inverse=True, return_counts=True)
-    _, column, sizes = torch.unique(clusters, return_inverse=True, return_counts=True)
+    _, column, sizes = torch.unique(clusters.to(labels.device), return_inverse=True, return_counts=True)
     cells, common = torch.unique(row * len(sizes) + column, return_counts=True)
     return Contingency(common, classes[cells // len(sizes)], sizes[cells % len(sizes)], classes, sizes)
 

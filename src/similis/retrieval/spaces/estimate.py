@@ -136,7 +136,7 @@ def around(value: float, error: float) -> Interval:
 
 def mapped_rows(old: Tensor, labels: Tensor, rows: Tensor, new: Tensor, seed: int) -> tuple[str, list[Row]]:
     """New queries on the old vectors through maps that were fitted on a part of the sample without them."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed), device="cpu").to(rows.device)
     kind, found = choose_kind(new, old[rows], labels[rows]), []
     for share in SHARES:
         count = round(share * len(rows))
@@ -144,8 +144,8 @@ def mapped_rows(old: Tensor, labels: Tensor, rows: Tensor, new: Tensor, seed: in
         if count < len(rows):
             vectors = fit_map(kind, new[order[:count]], old[rows[order[:count]]])(new[asked])
         else:
-            asked, folds = order, torch.arange(len(order)) % FOLDS
-            vectors = torch.empty(len(order), old.shape[1])
+            asked, folds = order, torch.arange(len(order), device=order.device) % FOLDS
+            vectors = old.new_empty(len(order), old.shape[1])
             for fold in range(FOLDS):
                 rest = order[folds != fold]
                 vectors[folds == fold] = fit_map(kind, new[rest], old[rows[rest]])(new[order[folds == fold]])
