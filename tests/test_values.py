@@ -1,6 +1,5 @@
 """Values that travel between rooms: errors people can catch, counts, defaults."""
 
-import dataclasses
 import sys
 import tomllib
 from pathlib import Path
@@ -14,7 +13,6 @@ from similis.values import (
     DataError,
     MissingExtraError,
     Pairs,
-    Preprocessing,
     SimilisError,
     Triplets,
     UserError,
@@ -64,10 +62,3 @@ def test_triplets_count_themselves_and_their_distinct_anchors():
 def test_pairs_count_both_kinds():
     pairs = Pairs(torch.tensor([0, 0]), torch.tensor([1, 2]), torch.tensor([5]), torch.tensor([6]))
     assert pairs.counts() == Counts(3, 2)
-
-
-def test_preprocessing_is_a_value():
-    assert Preprocessing() == Preprocessing(size=224, resize=256)
-    assert len({Preprocessing(), Preprocessing(), Preprocessing(size=227)}) == 2
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Preprocessing().size = 3

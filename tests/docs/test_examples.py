@@ -1,9 +1,12 @@
 """The scripts of ``examples/`` are short, are run as a reader runs them, and reach what they promise."""
 
 import importlib.util
+import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -12,12 +15,29 @@ import similis
 from tests.cli.test_main import ended
 from tests.docs.blocks import ROOT
 from tests.docs.test_blocks import write_photos
+from tests.forking import start
 
 EXAMPLES = ROOT / "examples"
 
 
+def play(script: str, folder: str, words: list[str], said: str) -> None:
+    """Run a script as the main program of this process; what it prints goes to a file."""
+    os.chdir(folder)
+    sys.argv, sys.path[:0] = [script, *words], [str(EXAMPLES)]
+    with Path(said).open("w", encoding="utf-8") as file, redirect_stdout(file):
+        runpy.run_path(script, run_name="__main__")
+
+
 def run_example(name: str, folder: Path, *arguments: str) -> str:
-    """What a script prints, started in a folder of its own."""
+    """What a script prints, run in a folder of its own."""
+    process = start(play, str(EXAMPLES / f"{name}.py"), str(folder), [*arguments], str(folder / "said"))
+    process.join()
+    assert process.exitcode == 0
+    return (folder / "said").read_text(encoding="utf-8")
+
+
+def run_alone(name: str, folder: Path, *arguments: str) -> str:
+    """What a script prints in a process of its own."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -68,7 +88,7 @@ def test_million_classes(loss, tmp_path):
 @pytest.mark.slow
 def test_ray_tasks(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_worker_niceness", "0")  # 15 by default, which starves on a busy machine
-    printed = run_example("ray_tasks", tmp_path, "--epochs", "1")
+    printed = run_alone("ray_tasks", tmp_path, "--epochs", "1")
     assert len(percentages(printed)) == 2
     assert len(list((tmp_path / "runs").glob("*/result.json"))) == 2
 
@@ -97,7 +117,7 @@ def test_stores_without_a_server(name, package, vectors, tmp_path):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")
     for _ in range(2):  # the second run finds everything there
-        assert FOUND in run_example(name, tmp_path, vectors, "store")
+        assert FOUND in run_alone(name, tmp_path, vectors, "store")
 
 
 # A server of its own, below the system's folder of temporary files: as root it runs as another user, who must reach it.

@@ -126,6 +126,7 @@ def test_an_unknown_loss_is_refused_and_nothing_checked_is_said():
     assert "nothing was checked" in report.write_report("cpu", groups)["sentence"]
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_compiler_is_not_wrong(tmp_path):
     code = """
 from similis.doctor.cases import CPU

@@ -1,8 +1,5 @@
 """Force pictures: the arrows are the loss's own gradient, and every picture can be read."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from matplotlib.collections import PathCollection
@@ -13,6 +10,7 @@ from similis.figures.force_plot import STILL, draw_forces, save_forces
 from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
 from similis.figures.formula import break_lines, formula_of, to_mathtext, to_text
 from similis.registry import losses
+from tests.forking import start
 
 FORMS = [(entry.name, form) for entry in losses for form in entry.forms]
 
@@ -122,9 +120,7 @@ def test_the_ending_chooses_the_kind_of_file(ending, tmp_path):
 
 
 def test_no_global_state_of_pyplot_is_touched():
-    program = (
-        "import sys; from similis.figures.force_plot import draw_forces; "
-        "draw_forces('triplet'); print('matplotlib.pyplot' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    program = "import sys; from similis.figures.force_plot import draw_forces; draw_forces('triplet'); "
+    process = start(exec, f"{program}sys.exit('matplotlib.pyplot' in sys.modules)")
+    process.join()
+    assert process.exitcode == 0

@@ -72,14 +72,10 @@ def test_running_mean_is_shorter_at_the_beginning():
 
 
 NAMES = [f"loss{i}" for i in range(12)]
+ROWS = [ForestRow(n, -i, (-i - 1, 1 - i), (-i - 3, 3 - i), [0.5 - i]) for i, n in enumerate(NAMES)]
 
 FIGURES = {
-    "forest": lambda: draw_forest(
-        [ForestRow(n, -i, (-i - 1, 1 - i), (-i - 3, 3 - i), [0.5 - i]) for i, n in enumerate(NAMES)],
-        "t",
-        margin=1.0,
-        axis="points",
-    ),
+    "forest": lambda: draw_forest(ROWS, "t", margin=1.0, axis="points"),
     "size": lambda: draw_recall_lines(
         {n: {"64": 50.0 + i, "512": 55.0 + i} for i, n in enumerate(NAMES)}, "t", "embedding size"
     ),
