@@ -79,7 +79,7 @@ rows = torch.randn(120, 8) + 3 * torch.randn(12, 8).repeat(10, 1)
 table = {"label": [f"kind {i % 12}" for i in range(120)], "vector": rows.tolist()}
 pyarrow.parquet.write_table(pyarrow.table(table), "vectors.parquet")
 run("compare vectors.parquet --loss triplet --against proxy_anchor --backbone identity --weights none --dim 4 "
-    "--epochs 1 --trials 2 --hours 0.001 --batch 20 --device cpu --set model.options.features=8")
+    "--epochs 1 --trials 2 --hours 0.02 --batch 20 --device cpu --set model.options.features=8")
 """,
     "search": """
 from similis.retrieval.index import build_index
