@@ -91,8 +91,7 @@ rows, labels = numpy.random.default_rng(0).normal(size=(60, 4)), [0, 1, 2] * 20
 assert MetricLearner("nca").fit(rows, labels).transform(rows).shape == (60, 4)
 lines = [",".join(map(str, [*row, f"kind {label}"])) for row, label in zip(rows, labels)]
 Path("table.csv").write_text("\\n".join(["a,b,c,d,kind", *lines]))
-run("metric table.csv --label kind", code=0 if importlib.util.find_spec("matplotlib") else 1)
-assert Path("metric").exists() == bool(importlib.util.find_spec("matplotlib"))
+run("metric table.csv --label kind")
 from similis.retrieval.grouping import group_vectors
 assert group_vectors(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])).tolist() == [0, 0, 1, 1]
 """,
