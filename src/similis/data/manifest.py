@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from similis.data.content import digest_of
 from similis.data.sources import Source
-from similis.data.table import Columns, to_arrow
+from similis.data.table import Columns, to_arrow, vector_rows
 from similis.values import DataError
 
 # What makes two manifests the same data; places on a machine are not among them.
@@ -62,13 +61,7 @@ class Manifest:
     def vectors(self) -> Tensor:
         """Ready feature vectors (N, F), float32, of a data set that holds vectors in place of images."""
         column = self.table.column("vector").combine_chunks()
-        lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
-        if len(lengths) != 1 or lengths[0] < 1:
-            raise DataError(
-                f"vectors of data set {self.name!r} have lengths {lengths}; all must have one length above 0"
-            )
-        values = column.flatten().to_numpy(zero_copy_only=False)  # what is missing becomes NaN
-        found = torch.from_numpy(np.array(values, dtype=np.float32).reshape(len(self), lengths[0]))
+        found = torch.from_numpy(vector_rows(column, f"vectors of data set {self.name!r}")).float()
         wrong = (~found.isfinite().all(dim=1)).nonzero().flatten().tolist()
         if wrong:
             raise DataError(

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from similis.values import DataError, import_extra
 
 # Column of the manifest -> names it goes by in tables found in the wild, first match wins.
@@ -98,6 +101,14 @@ def check_columns(names: Sequence[str], where: str) -> None:
         raise DataError(f"{where!r}: columns {', '.join(map(repr, twice))} occur more than once; rename or remove one")
 
 
+def vector_rows(column: Any, where: str) -> NDArray[Any]:
+    """The numbers (N, F) of an Arrow column of vectors, which have one length; what is missing is NaN."""
+    lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
+    if len(lengths) != 1 or lengths[0] < 1:
+        raise DataError(f"{where} have lengths {lengths}; all must have one length above 0")
+    return np.array(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0])
+
+
 def number_classes(classes: Sequence[Any]) -> list[int]:
     """Class ids as labels 0, 1, ... in the order of the ids."""
     try:
@@ -110,7 +121,8 @@ def number_classes(classes: Sequence[Any]) -> list[int]:
 
 def to_integer(value: Any) -> int:
     """A class id as a whole number; a ValueError where it is none."""
-    if (isinstance(value, float) and not value.is_integer()) or "_" in str(value):  # which Python would leave out
+    broken = isinstance(value, float) and not value.is_integer()
+    if broken or (isinstance(value, str) and "_" in value):  # which Python would leave out
         raise ValueError(value)
     return int(value)
 

@@ -116,23 +116,23 @@ def holds_model(path: Path) -> bool:
 def read_whole(path: Path, read: Callable[[], T]) -> T:
     """What ``read`` makes of a saved model; read again if another process has replaced the files meanwhile."""
     for _ in range(TRIES):
-        before = version_of(path)
+        before = version_of(path / CHECKSUMS)
         try:
             found = read()
         except (DataError, FileNotFoundError):
-            if version_of(path) == before and not (path / WHOLE).exists():
+            if version_of(path / CHECKSUMS) == before and not (path / WHOLE).exists():
                 raise
         else:
-            if version_of(path) == before:
+            if version_of(path / CHECKSUMS) == before:
                 return found
         holds_model(path)  # finish what the other process has begun
     return read()
 
 
-def version_of(path: Path) -> tuple[int, int] | None:
-    """What changes when the model in a folder is replaced."""
+def version_of(listing: Path) -> tuple[int, int] | None:
+    """What changes when the list of files of a model or an index is replaced, and all that it names."""
     with suppress(OSError):
-        facts = (path / CHECKSUMS).stat()
+        facts = listing.stat()
         return facts.st_ino, facts.st_mtime_ns
     return None
 

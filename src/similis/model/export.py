@@ -93,7 +93,7 @@ def export_bundle(
     check_precision(precision or "float32")
     result = None if holds_model(source) else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
-    if precision is None:
+    if precision in (None, model.embedder.precision):
         check_collection(out / STORE, model.model_hash)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
@@ -102,7 +102,7 @@ def export_bundle(
     rounding = None
     if precision is not None and precision != model.embedder.precision:
         rounding = lower_precision(model, data, precision, classes)
-    check_collection(out / STORE, model.model_hash)  # which another precision has changed
+        check_collection(out / STORE, model.model_hash)  # which this has changed
     if model.chosen is None:
         choose_on(model, classes, far, keep_trained=keep_trained)
     file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)

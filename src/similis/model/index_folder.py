@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from similis.engine.executor import Executor
-from similis.model.bundle_files import check_kind, file_digest
+from similis.model.bundle_files import check_kind, file_digest, version_of
 from similis.model.vector_file import NamedVectors
 from similis.retrieval.index import Index, as_rows, number_labels
 from similis.retrieval.index_build import RowFile, build_codes
@@ -213,13 +213,13 @@ def load_index(folder: str | Path, *, model_hash: str | None = None, verify: boo
     place = Path(folder)
     if not (place / ABOUT).is_file():
         raise DataError(f"no index at {place}; build one there: similis index VECTORS --out {place}")
-    before = read_file_names(place)
+    before = version_of(place / ABOUT)
     try:
         about = About.model_validate_json((place / ABOUT).read_bytes())
         check_files(about, place, verify=verify)
         index = open_files(about, place)
     except (RuntimeError, OSError, ValueError, import_extra("pyarrow").ArrowException) as error:
-        if before != read_file_names(place):  # another process has replaced it meanwhile
+        if before != version_of(place / ABOUT):  # another process has replaced it meanwhile
             return load_index(folder, model_hash=model_hash, verify=verify)
         words = f"the index in {place} is damaged ({in_one_line(error)}); build it again with similis index"
         raise DamagedError(words) from error

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from similis.data.readers.part_files import list_part_files, read_listing, stamp_of
+from similis.data.table import vector_rows
 from similis.model.bundle_files import holds_model
 from similis.model.load import load
 from similis.training.files import in_one_line
@@ -97,11 +98,7 @@ def read_parquet(path: Path) -> Iterator[NamedVectors]:
 
 def read_batch(batch: Any, path: Path, before: int) -> NamedVectors:
     """Some rows of a table, with the number of those before them."""
-    column, names = batch.column("vector"), batch.schema.names
-    lengths = sorted(set(column.value_lengths().fill_null(-1).to_pylist()))
-    if len(lengths) != 1 or lengths[0] < 1:
-        raise DataError(f"{path} has vectors of the lengths {lengths}; every vector needs the same length")
-    vectors = torch.from_numpy(np.array(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(batch), -1))
+    names, vectors = batch.schema.names, torch.from_numpy(vector_rows(batch.column("vector"), f"vectors of {path}"))
     ids = batch.column("id").to_pylist() if "id" in names else range(before, before + len(batch))
     label = next((name for name in ("class_name", "label") if name in names), None)
     labels = [None if one is None else str(one) for one in batch.column(label).to_pylist()] if label else None

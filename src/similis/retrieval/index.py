@@ -107,7 +107,8 @@ def search_exactly(queries: Array, vectors: Any, k: int, rows: Array | None = No
     ``vectors`` is an array (N, D), or anything with ``shape`` whose slices are arrays.
     """
     count = vectors.shape[0] if rows is None else len(rows)
-    best = Neighbors(*(torch.full((len(queries), k), empty, device="cpu") for empty in (-1, -torch.inf)))
+    shape = len(queries), k
+    best = Neighbors(torch.full(shape, -1, device="cpu"), torch.full(shape, -torch.inf, device="cpu"))
     for start in range(0, count, BLOCK):
         part = slice(start, min(start + BLOCK, count))
         values, near = nearest_rows(

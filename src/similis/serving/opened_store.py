@@ -31,8 +31,8 @@ def hold_store(file: Path, *, read_only: bool) -> Store:
             time.sleep(0.1)
 
 
-def open_store(model: Model, folder: Path, store: Store) -> Store:
-    """The store of a collection, which is the gallery of its model from now on."""
+def open_store(model: Model, folder: Path, store: Store) -> None:
+    """Open the store of a collection: the gallery of its model is what it holds from now on."""
     first = model.gallery.contents().entries
     try:
         is_known = store.open(model.model_hash, model.dim, first_items(model, folder), entries_hash(first))
@@ -46,7 +46,6 @@ def open_store(model: Model, folder: Path, store: Store) -> Store:
             "%s holds %d items, and %s was exported since with %d: these are not read; to serve them, move the "
             "first file away or give another one with --store", store.path, len(model.gallery), folder, len(first),
         )  # fmt: skip
-    return store
 
 
 def first_items(model: Model, folder: Path) -> Iterator[Item]:

@@ -100,7 +100,7 @@ async def search(
     started, it, part = perf_counter(), collection_of(request), parse_box(box) if box else None
     if (file is None) == (id is None):
         raise Refusal(422, "give either file (an image) or id (of an item)")
-    entry, vector = (None, None) if id is None else await it.in_reader(item_of, it, id)
+    entry, vector = (None, None) if id is None else await item_of(it, id)
     digest = "" if entry is None else entry.digest
     if vector is None or part is not None:  # a part of an item is cut from its small picture
         upload = await it.read(await bytes_of(it, file, id), box=part)
@@ -160,7 +160,7 @@ async def explain(
     if id is None or (file is None) == (query_id is None):
         raise Refusal(422, "give id (of an item) and either file (an image) or query_id (of another item)")
     picture, named = await picture_of(it, id), (query_id or "your photo", await bytes_of(it, file, query_id))
-    return Response(await it.in_reader(it.explain, named, item_of(it, id), picture, part), media_type="image/png")
+    return Response(await it.in_reader(it.explain, named, await item_of(it, id), picture, part), media_type="image/png")
 
 
 async def bytes_of(it: Collection, file: UploadFile | None, id: str | None) -> bytes:
@@ -168,9 +168,9 @@ async def bytes_of(it: Collection, file: UploadFile | None, id: str | None) -> b
     return await file.read() if file is not None else await picture_of(it, str(id))
 
 
-def item_of(it: Collection, id: str) -> tuple[Any, Any]:
-    """Entry and vector of an item."""
-    found = it.model.gallery.find(id)
+async def item_of(it: Collection, id: str) -> tuple[Any, Any]:
+    """Entry and vector of an item; an index reads all its ids to find one."""
+    found: tuple[Any, Any] | None = await it.in_reader(it.model.gallery.find, id)
     if found is None:
         raise Refusal(404, f"there is no item {id[:80]!r}; list them at /v1/items")
     return found
@@ -180,7 +180,7 @@ async def picture_of(it: Collection, id: str) -> bytes:
     """The small picture of an item."""
     found: bytes | None = await it.in_reader(it.store.thumbnail, check_length("id", id, it.limits))
     if found is None:
-        item_of(it, id)  # an item without a picture, or no item at all
+        await item_of(it, id)  # an item without a picture, or no item at all
         raise Refusal(404, f"there is no picture of {id[:80]!r}; search and classify work without")
     return found
 
