@@ -87,7 +87,7 @@ def interpolated_scores(result: RunResult, machine: Machine) -> tuple[float, Map
     judge = partial(validation_recall, model, rows=source.split.validation, spec=spec, loader=loader)
     share, _ = best_share(model, build_model(spec, machine).state_dict(), SHARES, judge)
     found = evaluate_rows(model, loader, source.split.test, spec)
-    return share, judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).per_query
+    return share, judge_of(found, source.manifest)(found, ks=(1,)).per_query
 
 
 def compared(

@@ -39,7 +39,7 @@ def neighbours_before(spec: Any, machine: Machine, source: Any) -> Tensor:
     network = untouched_networks(spec, machine)[-1]
     assert pixels_of(network) == spec.model.image_size
     found = embed_rows(network, spec, machine, source, source.split.test)
-    near: Tensor = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False).neighbors.index
+    near: Tensor = judge_of(found, source.manifest)(found, ks=(1,)).neighbors.index
     return found.ids[near]
 
 

@@ -59,7 +59,7 @@ def bare_search(x: Tensor, k: int) -> None:
 
 def evaluate_all(x: Tensor, labels: Tensor) -> Any:
     """Ours."""
-    return similis.evaluate(x, labels, ks=KS, collapse_checks=False)
+    return similis.evaluate(x, labels, ks=KS)
 
 
 def evaluate_memory(count: int) -> Callable[[], Any]:
@@ -100,7 +100,7 @@ def peer_row(given: argparse.Namespace) -> dict[str, Any]:
     x = clustered(given.size, 512, given.size)[0] + torch.randn(classes, 512, generator=chance)[labels]
     x = torch.nn.functional.normalize(x)
     seconds = alternate({
-        "ours": lambda: similis.evaluate(x, labels, ks=(1,), collapse_checks=False), "peer": peer(x, labels),
+        "ours": lambda: similis.evaluate(x, labels, ks=(1,)), "peer": peer(x, labels),
     }, given.rounds, warm=0)  # fmt: skip
     peaks = {
         f"{name} MB": peak_memory(f"benchmarks.retrieval:{name}_memory", given.size) / 1e6 for name in ("ours", "peer")
@@ -113,7 +113,7 @@ def peer_row(given: argparse.Namespace) -> dict[str, Any]:
 def ours_memory(count: int) -> Callable[[], Any]:
     """Ours with the peer's metrics, for a fresh process."""
     x, labels = clustered(count, 512)
-    return lambda: similis.evaluate(x, labels, ks=(1,), collapse_checks=False)
+    return lambda: similis.evaluate(x, labels, ks=(1,))
 
 
 def peer_memory(count: int) -> Callable[[], Any]:
@@ -130,7 +130,7 @@ def scale_memory(count: int, queries: int) -> Callable[[], Any]:
 def ask(x: Tensor, labels: Tensor, queries: int) -> Any:
     """The first queries of a shuffled set, in all of it."""
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))[:queries]
-    return similis.evaluate(x, labels, ks=(1, 10), queries=rows, collapse_checks=False)
+    return similis.evaluate(x, labels, ks=(1, 10), queries=rows)
 
 
 def scale_row(given: argparse.Namespace) -> dict[str, Any]:

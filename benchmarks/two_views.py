@@ -96,7 +96,7 @@ def test_scores(result: RunResult, machine: Machine) -> Mapping[str, Tensor]:
         return result.scores()
     source, model = open_source(result.spec, machine), trained_model(result, machine)
     found = evaluate_rows(model, build_loader(model, source, result.spec, machine), source.split.test, result.spec)
-    judged = judge_of(found, source.manifest)(found, ks=(1,), collapse_checks=False)
+    judged = judge_of(found, source.manifest)(found, ks=(1,))
     return {**judged.per_query, "labels": found.labels[judged.queries]}
 
 

@@ -10,7 +10,6 @@ import torch
 from similis.data.transforms import normalise
 from similis.retrieval.embed import embed
 from similis.retrieval.evaluate import evaluate
-from similis.retrieval.metrics.clustering import kmeans
 from similis.retrieval.offline_mining import mine_offline
 from similis.retrieval.search import search
 from similis.values import Batch, Embedded, Preprocessing
@@ -43,13 +42,6 @@ def test_search_with_ids_of_the_host(device, ids):
     want, got = (
         search(x, x, 5, ids=(rows, rows) if ids else None, groups=(rows % 4, rows % 4))
         for x in (embedded("cpu").vectors, embedded(device).vectors)
-    )
-    assert_same(got, want, device)
-
-
-def test_kmeans(device):
-    want, got = (
-        kmeans(embedded(where).vectors, 9, generator=torch.Generator().manual_seed(2)) for where in ("cpu", device)
     )
     assert_same(got, want, device)
 

@@ -73,10 +73,6 @@ def test_every_entry_of_the_list_is_sampled(embedded):
 
 
 def test_refusals(embedded):
-    with pytest.raises(UserError, match="hard or semi_hard"):
-        mine_offline(embedded, 3, kind="easy")
-    with pytest.raises(UserError, match="k=0"):
-        mine_offline(embedded, 0)
     found = mine_offline(embedded, 3)
     with pytest.raises(UserError, match="multiple of 4"):
         drawn(embedded, found, batch_size=10)

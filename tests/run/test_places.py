@@ -60,7 +60,7 @@ def test_a_run_that_is_refused_leaves_nothing(photos):
 def test_a_run_that_fails_before_a_checkpoint_leaves_nothing(photos):
     with pytest.raises(UserError, match="gem learns"):
         ran(photos / "runs", data__source="My photos", model__trains="head", model__pooling="gem")
-    assert list((photos / "runs").iterdir()) == []
+    assert [path.name for path in (photos / "runs").iterdir()] == [".lock"]
 
 
 def test_a_run_that_fails_later_keeps_what_it_can_resume_from(photos):
@@ -102,4 +102,4 @@ def test_many_processes_that_begin_one_run_share_its_folder(tmp_path):
         others = list(pool.map(lambda n: claim_run(tmp_path, "x", str(n), None).path, range(16)))
     assert set(found) == {find_run(tmp_path, "same")}
     assert len(set(others)) == 16
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in [*found, *others]}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", *(path.name for path in [*found, *others])}

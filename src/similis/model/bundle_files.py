@@ -7,12 +7,9 @@ damage, not forgery; sizes and shapes are checked so that a forged file is refus
 from __future__ import annotations
 
 import hashlib
-import os
-import platform
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,8 +34,7 @@ CARD, ONNX, CHECKSUMS = "README.md", "model.onnx", "checksums.json"
 NEEDED = (ABOUT, WEIGHTS, GALLERY, ENTRIES, CHECKSUMS)
 FILES = (*NEEDED, THRESHOLD, RATES, THUMBNAILS, CARD, ONNX, TRAINED)
 STAGED = ".new-"  # begins the name of the folder that a model is written to first
-FORGOTTEN = 3600.0  # seconds after which such a folder was left behind
-LOCK = ".lock"  # who saves, or finishes a save, takes turns where files are moved
+LOCK = ".lock"  # who saves, or finishes a save, takes turns
 WHOLE = ".whole"  # folder of a finished save whose files are being moved to their places
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
 KINDS = ("F32", "F16", "I8")  # of vectors
@@ -52,37 +48,19 @@ Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name of a tensor -> type a
 @contextmanager
 def stage_files(path: Path) -> Iterator[Path]:
     """A hidden folder for the files of a model, which replace those in ``path`` if the block ends without an error."""
-    with explain_write_errors(path):
-        path.mkdir(parents=True, exist_ok=True)
-        for left in path.glob(f"{STAGED}*"):
-            if is_left_behind(left):
-                shutil.rmtree(left, ignore_errors=True)
-        staged = Path(tempfile.mkdtemp(prefix=f"{STAGED}{platform.node()}-{os.getpid()}-", dir=path))
-    try:
-        yield staged
-        with explain_write_errors(path):
-            flush_folder(staged)
-            with hold_lock(path / LOCK):
-                adopt_staged(path)  # what an earlier save has left
-                staged.rename(path / WHOLE)  # from here on the new model counts
-                flush_folder(path)
-                adopt_staged(path)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def is_left_behind(staged: Path) -> bool:
-    """Whether the process that wrote this folder was killed: it is gone, or of another machine and long silent."""
-    node, _, number = staged.name.removeprefix(STAGED).rpartition("-")[0].rpartition("-")
-    if os.name == "posix" and node == platform.node() and number.isdecimal():
+    with explain_write_errors(path), hold_lock(path / LOCK):
+        adopt_staged(path)  # what an earlier save has left
+        for left in path.glob(f"{STAGED}*"):  # the process that wrote it held the lock, so it was killed
+            shutil.rmtree(left, ignore_errors=True)
+        staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=path))
         try:
-            os.kill(int(number), 0)
-        except OSError as error:
-            return isinstance(error, ProcessLookupError)
-        return False
-    with suppress(FileNotFoundError):  # its process has finished meanwhile
-        return time.time() - staged.stat().st_mtime > FORGOTTEN
-    return False
+            yield staged
+            flush_folder(staged)
+            staged.rename(path / WHOLE)  # from here on the new model counts
+            flush_folder(path)
+            adopt_staged(path)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def adopt_staged(path: Path) -> None:

@@ -55,6 +55,6 @@ def evaluate_model(model: Model, manifest: Manifest, rows: Tensor) -> dict[str, 
     """Means of a model on these rows with ``low`` and ``high`` of R@1 over classes."""
     part = manifest.select(rows)
     found = Embedded(model.encode(part), part.labels, rows)
-    result = judge_of(found, manifest)(found, ks=(1, 8), collapse_checks=False)
+    result = judge_of(found, manifest)(found, ks=(1, 8))
     span = mean_interval(result.per_query["recall@1"], found.labels[result.queries])
     return {**result.means, "low": span.low, "high": span.high}

@@ -186,7 +186,7 @@ def lower_precision(model: Model, data: Manifest | None, precision: str, classes
     after = labelled_sample(model.gallery.contents(), classes)
     if before is None or after is None:
         return None
-    hits = [evaluate(each.embedded, ks=(1,), collapse_checks=False) for each in (before, after)]
+    hits = [evaluate(each.embedded, ks=(1,)) for each in (before, after)]
     change = mean_interval(hits[1].per_query["recall@1"] - hits[0].per_query["recall@1"], after.embedded.labels)
     means = [each.means["recall@1"] for each in hits]
     return Rounding(precision, len(after.embedded.labels), means[0], means[1], change)

@@ -12,12 +12,13 @@ from similis.model.finished import finished, trained_model
 from similis.model.hub import SCHEME, open_download
 from similis.model.model import Model
 from similis.model.model_folder import read_model_folder
-from similis.model.verification import read_threshold, read_trained_on
+from similis.model.verification import read_threshold
 from similis.networks.backbone import HANDED_OVER
 from similis.networks.own_network import keep_network
 from similis.run.machine import Machine
 from similis.run.network import build_network
 from similis.run.spec import ModelSpec
+from similis.run.trained_on import read_trained_on
 from similis.training.files import DamagedError
 from similis.values import UserError
 

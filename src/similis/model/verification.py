@@ -13,14 +13,14 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
 from similis.data.splits import split_data
-from similis.model.bundle_files import THRESHOLD, read_lists
+from similis.model.bundle_files import THRESHOLD
 from similis.model.encoding import Encoder
 from similis.model.finished import trained_model
 from similis.retrieval.gallery import Contents, entries_of
 from similis.retrieval.verification import Verification, verify
 from similis.run.machine import Machine
 from similis.run.result import RunResult
-from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn, parse_trained_on
+from similis.run.trained_on import read_trained_on
 from similis.training.files import damage_error
 from similis.training.folder import RunFolder
 from similis.values import DataError, Pairs, UserError
@@ -209,14 +209,6 @@ def read_threshold(folder: Path) -> Threshold | None:
         return TypeAdapter(Threshold).validate_python(values)
     except ValidationError as error:
         raise damage_error(folder / THRESHOLD, f"not a threshold of this version: {error}") from error
-
-
-def read_trained_on(folder: Path) -> TrainedOn | None:
-    """The record in the folder of a run or a saved model; None where an earlier version wrote none."""
-    file = folder / TRAINED
-    if not file.exists():
-        return None
-    return parse_trained_on(file, read_lists(file, CONTENTS, {"contents": "U8", "classes": "U8"}))
 
 
 def say_seen(number: int, kept: bool) -> str:

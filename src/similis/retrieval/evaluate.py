@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,8 +16,7 @@ from similis.retrieval.embed import as_embedded
 from similis.retrieval.evaluated_rows import Rows, join_answers, join_gallery, join_shards
 from similis.retrieval.evaluation import Evaluation as Evaluation
 from similis.retrieval.match_ranks import ranked_tiles
-from similis.retrieval.metrics import agreement, collapse, graded, ranking
-from similis.retrieval.metrics.clustering import kmeans
+from similis.retrieval.metrics import graded, ranking
 from similis.retrieval.search import hidden_members, members
 from similis.retrieval.similarity import (
     TILE,
@@ -27,9 +27,7 @@ from similis.retrieval.similarity import (
     column_blocks,
     to_comparable,
 )
-from similis.values import Embedded, Neighbors, UserError
-
-UNIFORMITY_ROWS = 4096  # uniformity uses all pairs of this many rows at most, drawn by the seed
+from similis.values import Embedded, Neighbors, UserError, import_extra
 
 
 def evaluate(
@@ -45,7 +43,6 @@ def evaluate(
     similarity: Similarity = "cosine",
     neighbors: int = 8,
     clustering: bool = False,
-    collapse_checks: bool = True,
     seed: int = 0,
     tile: int = TILE,
 ) -> Evaluation:
@@ -77,9 +74,9 @@ def evaluate(
             rows. Each rank holds all vectors and asks with its part of the queries.
         similarity: "cosine" or "dot".
         neighbors: how many nearest neighbours to keep in the result.
-        clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows.
-        collapse_checks: add spectral decay, uniformity (over at most 4,096 rows) and alignment.
-        seed: of k-means and of the rows for uniformity; ranking has no chance in it.
+        clustering: add NMI, AMI and pair F1 of k-means with as many clusters as classes, over all N rows, computed by
+            scikit-learn (extra ``sklearn``).
+        seed: of k-means; ranking has no chance in it.
         tile: similarities held at once; memory is proportional to it, results do not depend on it beyond
             the rounding of a matrix product.
 
@@ -135,8 +132,7 @@ def evaluate(
         tiles = graded.graded_tiles(score, gains, sizes, hidden, nearest=neighbors, tile=tile)
         metrics = {**metrics, **_graded_metrics(ks)}
     per_query, matches, nearest = _measure(tiles, metrics, answering)
-    whole = _collapse(vectors, labels, seed) if collapse_checks else {}
-    whole |= _clustering(vectors, labels, seed, tile) if clustering else {}
+    whole = _clustering(vectors, labels, seed) if clustering else {}
     matches, asking, nearest = matches.cpu(), asking.cpu(), Neighbors(*(part.cpu() for part in nearest))
     per_query = {name: values.cpu() for name, values in per_query.items()}
     if ranks is not None:
@@ -202,25 +198,20 @@ def _graded_metrics(ks: tuple[int, ...]) -> Metrics:
     return {**{f"ndcg@{k}": partial(graded.ndcg_at_k, k=k) for k in ks}, "map": graded.average_precision}
 
 
-def _collapse(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
-    """Collapse checks; on the sphere with cosine similarity, on the vectors as they are with dot."""
-    chance = torch.Generator().manual_seed(seed)
-    some = torch.randperm(len(vectors), generator=chance, device="cpu")[:UNIFORMITY_ROWS].to(vectors.device)
-    return {
-        "spectral_decay": collapse.spectral_decay(vectors),
-        "uniformity": collapse.uniformity(vectors[some]) if len(vectors) > 1 else float("nan"),
-        **({} if labels.ndim > 1 else {"alignment": collapse.alignment(vectors, labels)}),
-    }
-
-
-def _clustering(vectors: Tensor, labels: Tensor, seed: int, tile: int) -> dict[str, float]:
+def _clustering(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     """Agreement of classes with as many k-means clusters."""
     if labels.ndim > 1:
         raise UserError("clustering=True given with several labels for each row; clusters are compared with classes")
-    classes = len(torch.unique(labels))
-    found = kmeans(vectors, classes, generator=torch.Generator().manual_seed(seed), tile=tile)
-    names = {"nmi": agreement.nmi, "ami": agreement.ami, "pair_f1": agreement.pair_f1}
-    return {name: metric(labels, found) for name, metric in names.items()}
+    cluster, metrics = import_extra("sklearn.cluster"), import_extra("sklearn.metrics")
+    classes, rows = labels.cpu().numpy(), vectors.cpu().numpy()
+    distinct = min(len(torch.unique(labels)), len(np.unique(rows, axis=0)))  # k-means warns of clusters without rows
+    found = cluster.KMeans(distinct, n_init=1, random_state=seed).fit_predict(rows)
+    (_, in_cluster), (in_class, both) = metrics.cluster.pair_confusion_matrix(classes, found).tolist()
+    return {
+        "nmi": float(metrics.normalized_mutual_info_score(classes, found)),
+        "ami": float(metrics.adjusted_mutual_info_score(classes, found)),
+        "pair_f1": 2 * both / (2 * both + in_class + in_cluster) if both + in_class + in_cluster else 1.0,
+    }
 
 
 def _rows(name: str, chosen: Tensor | None, vectors: Tensor) -> Tensor:

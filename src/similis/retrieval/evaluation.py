@@ -20,7 +20,7 @@ class Evaluation:
     Attributes:
         per_query: metric name -> (Q,) float64; NaN for a query without any match in its gallery.
         means: metric name -> mean over the counted queries (those with a match); NaN if there are none.
-        whole: metrics of the whole set: collapse checks, and NMI, AMI, pair F1 if asked for.
+        whole: metrics of the whole set: NMI, AMI and pair F1, if asked for.
         matches: (Q,) R, the number of right answers in the gallery of each query.
         queries: (Q,) rows of the embedding that asked.
         labels: (Q,) class of each query; where rows have several labels, each query is one of its own.

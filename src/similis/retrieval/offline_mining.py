@@ -11,7 +11,7 @@ from similis.data.samplers.mined import draw_positives
 from similis.retrieval.search import NEVER, top
 from similis.retrieval.similarity import TILE, tile_rows
 from similis.sphere import unit
-from similis.values import Embedded, UserError
+from similis.values import Embedded
 
 
 class Mined(NamedTuple):
@@ -52,10 +52,6 @@ def mine_offline(
         >>> found.positives.tolist(), found.negatives.flatten().tolist()
         ([1, 0, 3, 2], [2, 2, 1, 1])
     """
-    if kind not in ("hard", "semi_hard"):
-        raise UserError(f"offline mining is hard or semi_hard; given {kind!r}")
-    if k < 1:
-        raise UserError(f"k={k} given; a list holds at least one negative")
     x = unit(embedded.vectors)  # rows that are not finite mine nothing, and the log says so
     labels, here = embedded.labels.to(x.device), x.device
     positives, negatives = (torch.full((len(x), *shape), -1, device=here) for shape in ((), (k,)))

@@ -27,7 +27,7 @@ from similis.values import Embedded
 def validation_recall(module: nn.Module, *, rows: Tensor, spec: RunSpec, loader: Loader) -> float:
     """R@1 on the classes that choose."""
     found = on_device(evaluate_rows(module, loader, rows, spec), loader)
-    return evaluate(found, ks=(1,), collapse_checks=False).means["recall@1"]
+    return evaluate(found, ks=(1,)).means["recall@1"]
 
 
 def evaluate_rows(
@@ -60,7 +60,7 @@ def evaluate_test_split(parts: Parts, source: Source, spec: RunSpec, folder: Run
     there = on_device(found, parts.loader)
     result = judge(there, ks=spec.evaluation.ks, clustering=spec.evaluation.clustering)
     leading = {size: there._replace(vectors=there.vectors[:, :size]) for size in spec.evaluation.sizes}
-    cuts = {size: judge(part, ks=(1,), collapse_checks=False) for size, part in leading.items()}
+    cuts = {size: judge(part, ks=(1,)) for size, part in leading.items()}
     more = {f"recall@1 of {size}": cut.means["recall@1"] for size, cut in cuts.items()}
     result = replace(result, means={**result.means, **more})
     keep = dict(result.per_query) | answers_of(result, found)

@@ -26,7 +26,8 @@ from similis.objective.wrappers.nested import Nested
 from similis.retrieval.offline_mining import Mined
 from similis.run.machine import Machine
 from similis.run.spec import RunSpec
-from similis.run.warm_start import keep_training, read_seen, start_folder
+from similis.run.trained_on import read_trained_on
+from similis.run.warm_start import keep_training, start_folder
 from similis.values import UserError
 
 
@@ -89,7 +90,7 @@ def divide_data(manifest: Manifest, spec: RunSpec) -> Source:
     )
     start = start_folder(spec.model.weights)
     if start is not None and len(split.test):
-        split = keep_training(manifest, split, read_seen(start))
+        split = keep_training(manifest, split, read_trained_on(start))
     if data.exclude is not None:
         split = leave_out(manifest, split, read_exclusions(data.exclude))
     if data.wrong_labels:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
 from similis.data.catalogue import known
 from similis.data.own_data import OWN
@@ -15,7 +14,7 @@ from similis.data.sources import is_url
 from similis.loss_file import MARK, split_place
 from similis.run.spec import RunSpec, change
 from similis.training.file_lock import hold_lock
-from similis.training.files import explain_write_errors
+from similis.training.files import explain_write_errors, replace_file
 from similis.training.folder import RunFolder
 from similis.training.rank_zero import is_first, wait_for_all
 from similis.values import Communicator
@@ -43,35 +42,16 @@ def claim_run(root: Path, name: str, address: str, communicator: Communicator | 
     """
     path = find_run(root, address)
     if is_first(communicator) and path is None:
-        with explain_write_errors(root):
-            made = new_folder(root, name, address)
-            path = find_run(root, address)
-            if path != made:  # another process began the same run at this moment, and was first
-                shutil.rmtree(made)
+        with explain_write_errors(root), hold_lock(root / ".lock"):
+            if find_run(root, address) is None:  # no other process has begun the same run at this moment
+                taken = (re.fullmatch(rf"{re.escape(name)}-(\d+)", found.name) for found in root.iterdir())
+                number = 1 + max((int(found[1]) for found in taken if found), default=0)
+                place = root / f"{name}-{number}" / ADDRESS
+                replace_file(place, lambda beside: beside.write_text(address, encoding="utf-8"))
     wait_for_all(communicator)
     path = path or find_run(root, address)
     assert path is not None
     return RunFolder(path, address, writes=is_first(communicator))
-
-
-def new_folder(root: Path, name: str, address: str) -> Path:
-    """A folder with the next number that holds nothing but the address; it appears at once, with it."""
-    root.mkdir(parents=True, exist_ok=True)
-    taken = [re.fullmatch(rf"{re.escape(name)}-(\d+)", path.name) for path in root.iterdir()]
-    number = 1 + max((int(found[1]) for found in taken if found), default=0)
-    draft = root / f".new-{uuid4().hex}"
-    try:
-        draft.mkdir()
-        (draft / ADDRESS).write_text(address, encoding="utf-8")
-        while True:
-            try:
-                return draft.rename(root / f"{name}-{number}")
-            except OSError:  # a run folder is never empty, so no rename replaces one
-                if not (root / f"{name}-{number}").exists():
-                    raise
-            number += 1
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager

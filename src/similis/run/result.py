@@ -34,7 +34,7 @@ class RunResult:
         validation: means of the chosen epoch on the validation classes, empty without them.
         history: validation R@1 after each epoch.
         test: means on the test classes; empty if the split stayed closed.
-        whole: clustering and collapse figures on the test classes.
+        whole: clustering figures on the test classes, if asked for.
         excluded: test queries without any match, in no mean.
         facts: data and split fingerprints, weights hash, versions of numbers and code, preprocessing.
         before: the pretrained network before training on the same test images, see :mod:`similis.run.untouched`.

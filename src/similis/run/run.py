@@ -30,9 +30,9 @@ from similis.run.prepared import Prepared, prepare
 from similis.run.result import RunResult, read_result
 from similis.run.spec import RunSpec, parse_spec, read_spec
 from similis.run.stage import Selection, Stage
-from similis.run.trained_on import trained_part, write_trained_on
+from similis.run.trained_on import read_trained_on, trained_part, write_trained_on
 from similis.run.untouched import measure_untouched
-from similis.run.warm_start import read_seen, start_folder
+from similis.run.warm_start import start_folder
 from similis.training.allocator import keep_freed_memory
 from similis.training.checkpoint import previous_checkpoint
 from similis.training.folder import RunFolder
@@ -239,7 +239,7 @@ def measure_model(
     save_model(folder.model, parts.model, {"contents": f"{folder.address}/model"})
     seen = torch.cat([source.split.train, source.split.validation])
     own, start = trained_part(source.manifest.select(seen if run.steps else seen[:0])), start_folder(spec.model.weights)
-    write_trained_on(folder.path, own if start is None else own.join(read_seen(start)))
+    write_trained_on(folder.path, own if start is None else own.join(read_trained_on(start)))
     if not spec.evaluation.test or not len(source.split.test):
         return None, ()
     test = evaluate_test_split(parts, source, spec, folder, watch)

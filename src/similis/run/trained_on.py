@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from pydantic import TypeAdapter
 
 from similis.data.manifest import Manifest
 from similis.retrieval.gallery import Entry
 from similis.training.files import damage_error
-from similis.training.tensors import save_tensors
+from similis.training.tensors import read_tensors, save_tensors
 
 TRAINED, CONTENTS = "trained-on.safetensors", "similis-trained-on-1"
 HALF = 0.5  # of the images of a class: from there on the class is one that trained the model, whatever its name
@@ -65,14 +65,16 @@ def write_trained_on(folder: Path, found: TrainedOn) -> None:
     save_tensors(folder / TRAINED, tensors, {"contents": CONTENTS})
 
 
-def parse_trained_on(file: Path, tensors: Mapping[str, Tensor]) -> TrainedOn:
-    """The record that :func:`write_trained_on` wrote, from the tensors of its file."""
-    digests = tensors["contents"].numpy().tobytes()
+def read_trained_on(folder: Path) -> TrainedOn | None:
+    """The record in the folder of a run or a saved model; None where an earlier version wrote none."""
+    file = folder / TRAINED
+    if not file.exists():
+        return None
+    tensors = read_tensors(file, CONTENTS)[0]
     try:
-        names = json.loads(tensors["classes"].numpy().tobytes())
-    except ValueError as error:
+        digests = tensors["contents"].numpy().tobytes()
+        names = TypeAdapter(list[str]).validate_json(tensors["classes"].numpy().tobytes())
+    except (KeyError, TypeError, ValueError) as error:
         raise damage_error(file, error) from error
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise damage_error(file, "its class names are no list of texts")
     starts = range(0, len(digests) - 15, 16)
     return TrainedOn(frozenset(digests[start : start + 16].hex() for start in starts), frozenset(names))

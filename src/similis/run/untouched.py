@@ -101,7 +101,7 @@ def count_changes(before: Tensor, after: Tensor) -> dict[str, int]:
 def evaluate_embedded(found: Embedded, machine: Machine, source: Source) -> Evaluation:
     """R@1 and MAP@R of the embeddings of a network that nothing was trained on."""
     there = found._replace(vectors=found.vectors.to(machine.chosen))
-    return judge_of(found, source.manifest)(there, ks=(1,), collapse_checks=False)
+    return judge_of(found, source.manifest)(there, ks=(1,))
 
 
 def untouched_networks(spec: RunSpec, machine: Machine) -> list[Embedder]:

@@ -16,7 +16,7 @@ from similis.networks.embedder import Embedder
 from similis.networks.precision import widen_all
 from similis.networks.weights import Loaded, weights_hash
 from similis.objective.loss import Loss
-from similis.run.trained_on import CONTENTS, TRAINED, TrainedOn, parse_trained_on
+from similis.run.trained_on import TRAINED, TrainedOn
 from similis.training.tensors import load_model, read_tensors, save_tensors
 from similis.values import UserError
 
@@ -65,12 +65,6 @@ def start_proxies(loss: Loss, classes: Mapping[int, str], folder: Path) -> int:
         if rows and name in kept and kept[name].shape[1:] == value.shape[1:]:
             value.data[here] = kept[name][there].to(value)
     return len(rows)
-
-
-def read_seen(folder: Path) -> TrainedOn | None:
-    """What the model in a folder was trained on; None where an earlier version wrote nothing."""
-    file = folder / TRAINED
-    return parse_trained_on(file, read_tensors(file, CONTENTS)[0]) if file.exists() else None
 
 
 def keep_training(manifest: Manifest, split: Split, seen: TrainedOn | None) -> Split:

@@ -107,7 +107,7 @@ def estimate_gallery(held: Contents, contents: Sequence[str], new: Tensor, thres
 
 def measure(vectors: Tensor, labels: Tensor) -> list[Tensor]:
     """R@1 and MAP@R of every row (N,) among the others; NaN where none of its class is there."""
-    found = evaluate(vectors, labels, ks=(1,), collapse_checks=False).per_query
+    found = evaluate(vectors, labels, ks=(1,)).per_query
     return [found[name] for name in METRICS]
 
 
@@ -162,7 +162,6 @@ def search_old(old: Tensor, labels: Tensor, asked: Tensor, vectors: Tensor) -> l
     answers = torch.arange(len(both)) < len(old)
     found = evaluate(
         Embedded(both, torch.cat([labels, labels[asked]]), ids), ks=(1,), queries=~answers, gallery=answers,
-        collapse_checks=False,
     ).per_query  # fmt: skip
     return [found[name] for name in METRICS]
 
