@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from similis.objective.context import tiles
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import CrossBatchMemory
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.training.gradient_cache import cached_embeddings
 
 Step = Callable[[], Any]
@@ -142,26 +141,6 @@ def over_classes(name: str, classes: int, dim: int, size: int, options: dict[str
         made(x.clone().requires_grad_(), labels).backward()
         return made
 
-    return step
-
-
-def sampled(name: str, classes: int, dim: int, size: int, share: float) -> Step:
-    """A step over a sample of the classes with ``SparseAdam``, whose moments are there already."""
-    made = SampledClasses(loss(name, num_classes=classes, dim=dim), share, sparse=True)
-    optimiser = torch.optim.SparseAdam(made.parameters(), lr=0.01)
-    x, labels = batch(size, dim)
-    labels = labels * (classes // len(labels))
-
-    def step() -> nn.Module:
-        optimiser.zero_grad()
-        made(x.clone().requires_grad_(), labels).backward()
-        optimiser.step()
-        return made
-
-    with torch.no_grad():  # the moments of all rows, by a gradient of one
-        (rows,) = made.parameters()
-        rows.grad = torch.sparse_coo_tensor([[0]], torch.zeros(1, dim), rows.shape, check_invariants=True)
-        optimiser.step()
     return step
 
 

@@ -9,13 +9,11 @@ import torch
 import similis
 from similis.data.examples import FeatureData
 from similis.data.samplers.balanced import balanced
-from similis.data.samplers.hierarchical import hierarchical
 from similis.data.samplers.mined import mined
 from similis.labels import encode_labels, number_classes
 from similis.objective.wrappers.combined import Combined, regulariser
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.values import Batch, Embedded, UserError
 from tests.objective.test_context import Second
 
@@ -77,9 +75,6 @@ def test_samplers_give_the_batches_of_integers():
     names = [f"class {number}" for number in labels.tolist()]
     given = {"batch_size": 8, "seed": 1, "epoch": 2}
     assert torch.equal(balanced(names, per_class=2, **given), balanced(labels, per_class=2, **given))
-    groups, words = labels // 4, ["left" if label < 4 else "right" for label in labels]
-    assert torch.equal(hierarchical(names, groups=words, **given, per_class=2),
-                       hierarchical(labels, groups=groups, **given, per_class=2))  # fmt: skip
     near = torch.arange(32).roll(8)[:, None]
     assert torch.equal(mined(names, positives=None, negatives=near, **given),
                        mined(labels, positives=None, negatives=near, **given))  # fmt: skip
@@ -117,8 +112,6 @@ def test_named_classes_go_through_every_wrapper():
         term = regulariser("language", class_similarity=torch.eye(3))
         pairs += [(Combined(named, [(1.0, term)]), Combined(plain_loss, [(1.0, term)]))]
         pairs += [(CrossBatchMemory(named, size=8, dim=8), CrossBatchMemory(plain_loss, size=8, dim=8))]
-        if name == "proxy_anchor":
-            pairs += [(SampledClasses(named, share=0.5), SampledClasses(plain_loss, share=0.5))]
         for one, other in pairs:
             for order in ([0, 1, 2, 3, 4, 5], [2, 1, 0, 5, 4, 3]):  # the second batch begins with another class
                 named_labels = [words[row] for row in order]

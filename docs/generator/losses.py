@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from similis.cli.losses import FAMILIES, RELATIONS, SAMPLING, needs, options, span, year
+from similis.cli.losses import FAMILIES, RELATIONS, needs, options, span, year
 from similis.figures.force_plot import save_forces
 from similis.registry import LossEntry, losses, miners
 
@@ -89,7 +89,6 @@ def loss_page(entry: LossEntry) -> str:
         ["mined tuples", entry.accepts or "none"],
         ["labels", RELATIONS[entry.relation]],
         ["cross-batch memory", "yes" if entry.memory else "no"],
-        ["sampling of classes", SAMPLING[entry.class_sampling]],
         [
             "learns",
             f"{', '.join(entry.learns)} (learning rate x{entry.lr_multiplier:g})" if entry.learns else "nothing",

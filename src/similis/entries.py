@@ -12,7 +12,6 @@ from similis.introspection import keyword_defaults, source_text
 from similis.values import Options, OptionValue
 
 Family = Literal["pair", "triplet", "proxy", "classification"]
-ClassSampling = Literal["none", "unbiased", "biased"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,6 @@ class LossEntry(Entry):
     sampler: Literal["balanced", "random"] = "balanced"
     relation: Literal["none", "sets", "graded"] = "none"
     memory: bool = False
-    class_sampling: ClassSampling = "none"
     lr_multiplier: float = 1.0
     exempt: Mapping[str, str] = field(default_factory=dict)
     plain: object = None  # of a file, not registered: a function or nn.Module of (embeddings, labels)

@@ -17,7 +17,6 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from similis.entries import ClassSampling, plain_loss
 from similis.entries import Cost as Cost
 from similis.entries import Entry as Entry
 from similis.entries import Family as Family
@@ -26,6 +25,7 @@ from similis.entries import MinerEntry as MinerEntry
 from similis.entries import Preset as Preset
 from similis.entries import Range as Range
 from similis.entries import RegulariserEntry as RegulariserEntry
+from similis.entries import plain_loss
 from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
 from similis.values import Communicator, Options, UserError
@@ -160,7 +160,6 @@ def register_loss(
     sampler: Literal["balanced", "random"] | None = None,
     relation: Literal["none", "sets", "graded"] = "none",
     memory: bool = False,
-    class_sampling: ClassSampling = "none",
     lr_multiplier: float = 1.0,
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
@@ -182,7 +181,6 @@ def register_loss(
         sampler: the batches it needs: several images of each class, or any; None: any, if it learns classes.
         relation: whether a matrix may stand in for labels: only as sets, or with its grades.
         memory: whether a cross-batch memory may extend its references.
-        class_sampling: whether a sample of the classes may stand for all, and whether that biases the loss.
         lr_multiplier: learning rate of its parameters relative to the backbone's.
         exempt: contract name -> reason why this loss does not keep it.
     """
@@ -194,7 +192,7 @@ def register_loss(
             input=input, cost=cost, network=network, weight=weight, learns=dict(learns or {}),
             forms=dict(forms or {"default": {}}), presets=dict(presets or {}), space=dict(space or {}),
             accepts=accepts, sampler=sampler or usual, relation=relation, memory=memory,
-            class_sampling=class_sampling, lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
+            lr_multiplier=lr_multiplier, exempt=dict(exempt or {}),
         )  # fmt: skip
         check_takes(entry.name, function, {"tuples": accepts and "accepts", "references": memory and "memory"})
         if family not in get_args(Family):

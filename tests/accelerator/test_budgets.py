@@ -14,7 +14,6 @@ from similis.objective.context import Context, Tiling, use_context
 from similis.objective.losses.supcon import supcon
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
 from tests.accelerator.equality import batch, make
 from tests.contracts.test_broken import copy_of
@@ -120,10 +119,8 @@ def test_a_miner_waits_for_its_lists(device, count, user, name):
 @pytest.mark.parametrize("tiling", ["auto", Tiling(24, 24)])
 def test_wrappers_wait_no_more(device, count, tiling):
     sizes = Nested(sized(losses.get("supcon")), (4, 8, DIM))
-    some = SampledClasses(sized(losses.get("proxy_anchor")), 0.2)
-    for made in (sizes, some):
-        counts = counts_of(count, device, made, tiling=tiling, rows=96)
-        assert counts.waits <= 2, str(counts)
+    counts = counts_of(count, device, sizes, tiling=tiling, rows=96)
+    assert counts.waits <= 2, str(counts)
 
 
 @pytest.mark.parametrize("tiling", ["auto", Tiling(24, 24)])

@@ -1,4 +1,4 @@
-"""Memory, nested sizes, sampled classes and weighted terms around every loss that takes them."""
+"""Memory, nested sizes and weighted terms around every loss that takes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from similis.objective.context import dense, tiles
 from similis.objective.wrappers.combined import Combined, regulariser
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses
 from tests.accelerator.equality import CLASSES, DIM, assert_same, batch, make, step
 from tests.contracts.contracts import exemption
@@ -23,7 +22,6 @@ REMEMBERING = [
     for entry, form in forms()
     if entry.memory and exemption(entry, form, "memory") is None
 ]
-SAMPLED = [entry for entry in losses if entry.class_sampling != "none"]
 
 
 def remember(made, device):
@@ -58,14 +56,6 @@ def test_memory_takes_ids_of_the_host_and_its_state_from_a_file(device):
 def test_nested(device, name):
     x, labels = batch(60)
     want, got = (step(Nested(make(losses.get(name)), (4, DIM)), x, labels, where) for where in (CPU, device))
-    assert_same(got, want, device)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("entry", SAMPLED, ids=lambda entry: entry.name)
-def test_sampled_classes(device, entry, sparse):
-    x, labels = batch(60, classes=5)
-    want, got = (step(SampledClasses(make(entry), 0.5, sparse=sparse), x, labels, where) for where in (CPU, device))
     assert_same(got, want, device)
 
 

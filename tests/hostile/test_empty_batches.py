@@ -6,7 +6,6 @@ import torch
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from similis.registry import losses, miners
 from similis.values import Counts, Pairs, Triplets
 from tests.batches import random_batch
@@ -69,7 +68,6 @@ def test_miners(miner):
 
 EVERY = WRAPPERS | {
     "nested centres": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM)),
-    "sparse classes": lambda: SampledClasses(loss("softmax", num_classes=9, dim=DIM), share=0.5, sparse=True),
 }
 
 

@@ -9,7 +9,6 @@ from similis.objective.loss import Loss, loss
 from similis.objective.wrappers.combined import Combined, Regulariser, regulariser
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
-from similis.objective.wrappers.sampled_classes import SampledClasses
 from tests.proof import CLASSES, DIM
 
 
@@ -30,7 +29,6 @@ WRAPPERS: dict[str, Callable[[], nn.Module]] = {
     "memory of nested": lambda: CrossBatchMemory(Nested(loss("supcon"), (2, DIM)), 30, DIM),
     "combined": lambda: Combined(loss("multi_similarity"), [(0.5, words())]),
     "combined with memory": lambda: Combined(CrossBatchMemory(loss("supcon"), 30, DIM), [(0.5, words())]),
-    "sampled classes": lambda: SampledClasses(proxies(), 0.5),
     "language": words,
     "mined pairs": lambda: loss("contrastive", miner="multi_similarity"),
     "mined at random": lambda: loss("margin", miner="distance_weighted"),

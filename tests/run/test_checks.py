@@ -97,18 +97,12 @@ def test_the_sampler_makes_every_layout_that_is_called_possible_and_no_other(see
             return False
         return True
 
-    assert is_possible(asked, labels, "balanced") == made(asked)
-    near = fitting_layout(asked, labels, "balanced")
+    assert is_possible(asked, labels) == made(asked)
+    near = fitting_layout(asked, labels)
     assert near is None or (made(near) and near.batch_size <= batch and near.per_class <= each)
     for keep in ("batch", "class"):
-        kept = fitting_layout(asked, labels, "balanced", keep_batch=keep == "batch", keep_class=keep == "class")
+        kept = fitting_layout(asked, labels, keep_batch=keep == "batch", keep_class=keep == "class")
         assert kept is None or (made(kept) and kept[keep == "class"] == asked[keep == "class"])
-
-
-def test_a_hierarchical_batch_has_an_even_number_of_classes():
-    labels = torch.arange(7).repeat_interleave(5)
-    assert fitting_layout(Layout(100, 5), labels, "hierarchical") == (30, 5)
-    assert fitting_layout(Layout(100, 5), labels, "balanced") == (35, 5)
 
 
 BARE = {"model__dim": None}

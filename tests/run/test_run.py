@@ -168,7 +168,7 @@ def test_a_miner_is_counted_and_its_draws_are_the_seeds(tmp_path):
         {"training__average_decay": 0.5},
         {"training__chunk": 5, "model__options": {"norm": "group"}},
         {"training__frozen_epochs": 1, "training__schedule": "cosine", "training__ramp_steps": 2},
-        {"training__optimiser": "sgd", "training__sampler": "hierarchical", "training__policy": "resize-crop"},
+        {"training__optimiser": "sgd", "training__sampler": "balanced", "training__policy": "resize-crop"},
     ],
     ids=lambda changes: "+".join(key.partition("__")[2] for key in changes),
 )

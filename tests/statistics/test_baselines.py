@@ -7,7 +7,6 @@ import pytest
 
 from similis.study.statistics.baselines import below_baseline
 from similis.study.statistics.variance_components import Scores
-from similis.values import UserError
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
 
 WITH_FLOOR = WORLD
@@ -53,12 +52,3 @@ def test_an_untrained_network_passes_one_time_in_twenty(name, fixed):
         passed.append([name not in listed for name in scores.names])
     assert 0.005 <= np.mean(passed) <= 0.06
     assert np.mean(passed, axis=0).max() <= 0.12  # the unstable one, 150 trials
-
-
-@pytest.mark.parametrize("shape", [(7,), (20, 2), (2, 20), (20, 3, 2)])
-def test_a_floor_that_does_not_fit_is_refused(shape):
-    scores = Scores(("a",), np.full((1, 20, 3), 0.5), np.ones(20))
-    with pytest.raises(UserError, match="a baseline of shape"):
-        below_baseline(scores, np.zeros(shape))
-    with pytest.raises(UserError, match="needs at least 3"):
-        below_baseline(Scores(("a",), np.full((1, 20, 2), 0.5), np.ones(20)), np.zeros(20))

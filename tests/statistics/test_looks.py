@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from similis.study.statistics.looks import LOOKS, judge_look, look_verdicts, nominal_levels
+from similis.study.statistics.looks import LOOKS, look_verdicts, nominal_levels
 from similis.study.statistics.significance import TARGETS
-from similis.study.statistics.variance_components import Scores
-from similis.values import UserError
 from tests.statistics.looking import share_of_verdicts
 from tests.statistics.simulated import VARIANCES, WORLD, tournament
 
@@ -38,18 +36,6 @@ def test_normal_walks_leave_the_bounds_as_often_as_is_spent(looks, last):
 def test_a_single_look_at_all_repetitions_spends_everything():
     assert nominal_levels((15,)) == pytest.approx((0.05,))
     assert nominal_levels((5,), most=5) == pytest.approx((0.05,))
-
-
-@pytest.mark.parametrize("looks", [(), (5, 3), (3, 3), (3, 20)])
-def test_impossible_looks_are_refused(looks):
-    with pytest.raises(UserError, match="rising"):
-        nominal_levels(looks)
-
-
-def test_scores_must_be_those_of_the_newest_look():
-    scores = Scores(("a", "b"), np.random.default_rng(0).random((2, 5, 4)), np.ones(5))
-    with pytest.raises(UserError, match="4 repetitions given for interim analyses at"):
-        judge_look(scores, (3, 5), HERE)
 
 
 @pytest.mark.parametrize("name", VARIANCES)

@@ -24,11 +24,6 @@ RELATIONS = {
     "sets": "labels, or a relation matrix read as sets (above 0: positive)",
     "graded": "labels, or a relation matrix with its grades",
 }
-SAMPLING = {
-    "none": "no sampling of classes",
-    "unbiased": "classes may be sampled; the mean over draws is the loss",
-    "biased": "classes may be sampled; the mean over draws is below the loss",
-}
 Name = Annotated[str, typer.Argument(help="A loss; the verb `losses` lists them.", autocompletion=complete_loss)]
 
 
@@ -111,7 +106,6 @@ def facts(entry: LossEntry) -> dict[str, str]:
         "learns": f"{', '.join(entry.learns)}{rate}" if entry.learns else "nothing",
         "relation": RELATIONS[entry.relation],
         "memory": "may use a cross-batch memory" if entry.memory else "no cross-batch memory",
-        "classes": SAMPLING[entry.class_sampling],
         "cost": f"time {entry.cost.time}; memory {entry.cost.memory}"
         + (f", {entry.cost.tuples} with T mined tuples" if entry.cost.tuples else ""),
         "search": "; ".join(f"{key} {span(value)}" for key, value in entry.space.items()) or "nothing to search",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 _WORD = 2**64
-_kept = threading.local()  # a generator whose state is set anew for each call
 
 
 def counter_generator(seed: int, stream: int, step: int = 0) -> np.random.Generator:
@@ -30,21 +27,6 @@ def counter_generator(seed: int, stream: int, step: int = 0) -> np.random.Genera
     """
     key, counter = _words(seed, stream, step)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
-
-
-def counter_draws(seed: int, stream: int, step: int, count: int) -> list[float]:
-    """The first uniform numbers in [0, 1) of :func:`counter_generator`, without a new generator for each call.
-
-    Example:
-        >>> counter_draws(1, 7, 0, 2) == counter_generator(1, 7).random(2).tolist()
-        True
-    """
-    if not hasattr(_kept, "generator"):
-        _kept.generator = np.random.Generator(np.random.Philox(key=0))
-        _kept.fresh = _kept.generator.bit_generator.state
-    key, counter = _words(seed, stream, step)
-    _kept.generator.bit_generator.state = _kept.fresh | {"state": {"key": key, "counter": counter}}
-    return list(_kept.generator.random(count).tolist())
 
 
 def _words(seed: int, stream: int, step: int) -> tuple[Words, Words]:

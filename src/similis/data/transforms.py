@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from similis.data.images import Interpolation, Pixels, apply_affine, resize
-from similis.data.random_draws import counter_draws
+from similis.data.random_draws import counter_generator
 from similis.registry import check_known
 from similis.values import Preprocessing, UserError
 
@@ -77,7 +77,7 @@ def draws_of(seed: int, epoch: int, image: int, view: int = 0) -> list[float]:
         >>> draws_of(1, 0, 7) == draws_of(1, 0, 7), draws_of(1, 0, 7) == draws_of(1, 1, 7)
         (True, False)
     """
-    return counter_draws(seed, image, epoch + view * _VIEW, _DRAWS)
+    return list(counter_generator(seed, image, epoch + view * _VIEW).random(_DRAWS).tolist())
 
 
 def augment(pixels: Pixels, policy: Policy, preprocessing: Preprocessing, draws: Sequence[float]) -> Pixels:

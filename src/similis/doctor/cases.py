@@ -55,8 +55,7 @@ def list_cases(names: Sequence[str] = (), seed: int = 0) -> Iterator[Case]:
     for entry in [losses.get(name) for name in names] if names else losses:
         traits = {
             "labels": True, "many": True, "relation": entry.relation != "none", "memory": entry.memory,
-            "mined": entry.accepts, "weights": entry.class_sampling != "none", "sharded": is_by_class(entry.name),
-            "penalty": entry.name in FEW,
+            "mined": entry.accepts, "sharded": is_by_class(entry.name), "penalty": entry.name in FEW,
             **dict.fromkeys(SIDES, entry.memory and entry.family in ("pair", "triplet")),
         }  # fmt: skip
         for form in entry.forms:
@@ -119,9 +118,8 @@ def compute(case: Case, way: Way, device: torch.device = CPU, part: Partition | 
     labels = labels if case.call == "many" else labels.to(device)
     if way.compiled:
         made.compile(fullgraph=True, backend="inductor" if device.type in GENERATED else "aot_eager")
-    weights = (1.0 + torch.arange(CLASSES) % 3).to(device) if case.call == "weights" else None
     half = torch.autocast(device.type, torch.bfloat16, enabled=way.dtype == torch.bfloat16)
-    with use_context(Context(tiling=way.tiling, class_weights=weights)), made.join_ranks(), half:
+    with use_context(Context(tiling=way.tiling)), made.join_ranks(), half:
         more: dict[str, Any] = {}
         if case.call == "memory":
             more = {"references": batch_references(x, labels, remember(x, way, own.start))}

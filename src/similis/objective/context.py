@@ -115,7 +115,6 @@ class Context:
         communicator: the ranks that share the batch; None for this process alone.
         shards: how the proxies are spread over ranks; None where every rank has all of them.
         tiling: of every comparison; None for one dense matrix, "auto" for a choice by size.
-        class_weights: (C,) how many classes each proxy stands for; None for one each.
         hosts: labels and ids of a device that this call knows on the host; None on the host itself.
         counts: rows of the batch on each rank, where they were exchanged already.
     """
@@ -123,7 +122,6 @@ class Context:
     communicator: Communicator | None = None
     shards: Partition | None = None
     tiling: Tiling | Literal["auto"] | None = "auto"
-    class_weights: Tensor | None = None
     hosts: HostCopies | None = None
     counts: tuple[int, ...] | None = None
 

@@ -121,25 +121,21 @@ class Loss(nn.Module):
         *,
         references: References | None = None,
         tuples: Pairs | Triplets | None = None,
-        classes: Partition | None = None,
     ) -> Tensor:
-        """The loss with other values instead of its parameters (cut ones, for nested sizes).
-
-        ``classes`` tells how proxies that were handed over are sharded; None for as the loss's own are.
-        """
+        """The loss with other values instead of its parameters (cut ones, for nested sizes)."""
         if self.ranks is not None and current_context().communicator is None and self.ranks.find() is not None:
             with self.join_ranks():
-                return self.of(embeddings, labels, learned, references=references, tuples=tuples, classes=classes)
+                return self.of(embeddings, labels, learned, references=references, tuples=tuples)
         check_embeddings(embeddings, learned)
         labels = labels if isinstance(labels, Tensor) else self.encode(labels, references)
         if references is not None or tuples is not None or labels.ndim == 2:
             check_call(self.entry, labels, references, tuples)
         if current_context().communicator is not None:
-            return self._on_ranks(embeddings, labels, learned, (references, tuples), classes)
+            return self._on_ranks(embeddings, labels, learned, (references, tuples))
         if embeddings.is_cpu or torch.compiler.is_compiling():
-            return self._value(embeddings, labels, learned, (references, tuples), classes)
+            return self._value(embeddings, labels, learned, (references, tuples))
         with plan_on_host(embeddings, labels) as here:
-            return self._value(embeddings, here, learned, (references, tuples), classes)
+            return self._value(embeddings, here, learned, (references, tuples))
 
     def _of_sides(self, queries: Tensor, labels: Any, side: Side) -> Tensor:
         """The loss of queries whose columns are documents."""
@@ -155,22 +151,17 @@ class Loss(nn.Module):
         """Inside, losses see the batches of the ranks that this loss was built for."""
         return join_ranks(self.ranks)
 
-    def _on_ranks(
-        self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given, classes: Partition | None
-    ) -> Tensor:
+    def _on_ranks(self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given) -> Tensor:
         """As :meth:`of`, of the rows of all ranks."""
         if self.entry.plain is not None:
             raise UserError(f"{self.entry.name} is a plain function, which sees the rows of one process; use one rank")
-        sharded = classes is not None or self.classes is not None
         with (
-            share_batch(self.entry.name, embeddings, learned, sharded=sharded) as averaged,
+            share_batch(self.entry.name, embeddings, learned, sharded=self.classes is not None) as averaged,
             plan_on_host(embeddings, labels) as here,
         ):
-            return self._value(embeddings, here, averaged, given, classes)
+            return self._value(embeddings, here, averaged, given)
 
-    def _value(
-        self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given, classes: Partition | None
-    ) -> Tensor:
+    def _value(self, embeddings: Tensor, labels: Tensor, learned: Mapping[str, Tensor], given: Given) -> Tensor:
         """As :meth:`of`, with labels where the embeddings are."""
         references, tuples = given
         if not len(embeddings) and current_context().communicator is None:
@@ -189,9 +180,8 @@ class Loss(nn.Module):
             arguments["tuples"] = tuples
         if references is not None:
             arguments["references"] = references
-        classes = self.classes if classes is None else classes
-        if classes is not None:
-            return value_of_shards(self.entry, embeddings, labels, arguments, classes)
+        if self.classes is not None:
+            return value_of_shards(self.entry, embeddings, labels, arguments, self.classes)
         value: Tensor = (self.entry.function if self.plain is None else self.plain)(embeddings, labels, **arguments)
         if value.ndim:
             raise UserError(f"{self.entry.name} returned the shape {tuple(value.shape)}; a loss is one number: p.mean")

@@ -111,9 +111,9 @@ def select_own_tuples(found: Found, joint: Partition) -> Found:
     return Pairs(*own(found.positive_anchors, found.positives), *own(found.negative_anchors, found.negatives))
 
 
-def make_generator(seed: int, call: int, *more: int) -> torch.Generator:
+def make_generator(seed: int, call: int) -> torch.Generator:
     """A generator for one call of a miner; all numbers are mixed, for torch looks at 32 bits of a seed only."""
-    mixed = np.random.SeedSequence([seed % 2**64, call, *more]).generate_state(1)
+    mixed = np.random.SeedSequence([seed % 2**64, call]).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0]))
 
 

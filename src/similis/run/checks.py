@@ -15,9 +15,6 @@ from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
 from similis.values import DataError, UserError
 
-# Classes of a batch come in multiples of this: a hierarchical batch has two super-classes.
-BALANCED = {"balanced": 1, "hierarchical": 2}
-
 
 class Layout(NamedTuple):
     """A balanced batch: so many images, so many of each class."""
@@ -75,50 +72,47 @@ def check_matches(source: Source, rows: Tensor, part: str, otherwise: str) -> No
 
 def check_layout(spec: RunSpec, labels: Tensor) -> None:
     """Raise if balanced batches cannot be made of the training images; the error names the nearest that can."""
-    t, sampler = spec.training, spec.sampler
+    t = spec.training
     asked = Layout(t.batch_size, t.per_class)
-    if sampler not in BALANCED or is_possible(asked, labels, sampler):
+    if spec.sampler != "balanced" or is_possible(asked, labels):
         return
     found = f"{len(labels)} training images of {len(torch.unique(labels))} classes"
-    near = fitting_layout(asked, labels, sampler)
+    near = fitting_layout(asked, labels)
     if near is None:
-        raise DataError(f"{found} are too few for {sampler} batches; they need two images of each of two classes")
+        raise DataError(f"{found} are too few for balanced batches; they need two images of each of two classes")
     raise UserError(
-        f"{found} do not make {sampler} batches of {t.batch_size} images, {t.per_class} of each class in a batch; "
+        f"{found} do not make balanced batches of {t.batch_size} images, {t.per_class} of each class in a batch; "
         f"set training.batch_size={near.batch_size} and training.per_class={near.per_class}"
     )
 
 
-def is_possible(asked: Layout, labels: Tensor, sampler: str) -> bool:
+def is_possible(asked: Layout, labels: Tensor) -> bool:
     """Whether batches of whole classes can be made of images with these labels."""
     classes, rest = divmod(asked.batch_size, asked.per_class)
-    within = asked.batch_size <= len(labels) and classes <= len(torch.unique(labels))
-    return within and not rest and classes % BALANCED[sampler] == 0
+    return asked.batch_size <= len(labels) and classes <= len(torch.unique(labels)) and not rest
 
 
 def fitting_layout(
-    asked: Layout, labels: Tensor, sampler: str, *, keep_batch: bool = False, keep_class: bool = False
+    asked: Layout, labels: Tensor, *, keep_batch: bool = False, keep_class: bool = False
 ) -> Layout | None:
     """The layout asked for, or else the nearest smaller one that is possible and has two classes; None without one.
 
     Args:
         asked: the largest batch, and the most images of a class.
         labels: (N,) of the training images.
-        sampler: ``balanced`` or ``hierarchical``.
         keep_batch: the batch has this size and no other.
         keep_class: the batch has so many images of a class and not fewer.
 
     Example:
-        >>> fitting_layout(Layout(100, 5), torch.arange(8).repeat_interleave(6), "balanced")
+        >>> fitting_layout(Layout(100, 5), torch.arange(8).repeat_interleave(6))
         Layout(batch_size=40, per_class=5)
     """
-    if is_possible(asked, labels, sampler):
+    if is_possible(asked, labels):
         return asked
     sizes = torch.unique(labels, return_counts=True)[1]
     fewer = range(min(asked.per_class, int(sizes.max())), 1, -1)  # a smaller class would only repeat its images
     for per_class in [asked.per_class] if keep_class else fewer:
         classes = min(asked.batch_size // per_class, len(sizes), len(labels) // per_class)
-        classes -= classes % BALANCED[sampler]
         if classes >= 2 and (not keep_batch or classes * per_class == asked.batch_size):
             return Layout(classes * per_class, per_class)
     return None

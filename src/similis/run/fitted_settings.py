@@ -15,7 +15,7 @@ import torch
 from similis.data.samplers.mined import GROUP
 from similis.data.splits import validation_classes
 from similis.engine.device import GIB, count_cores, total_memory
-from similis.run.checks import BALANCED, Layout, fitting_layout
+from similis.run.checks import Layout, fitting_layout
 from similis.run.machine import Machine
 from similis.run.prepared import Prepared
 from similis.run.spec import RunSpec
@@ -147,8 +147,8 @@ def fit_batch(run: Prepared, keys: Mapping[str, Any]) -> Prepared:
     labels = run.source.manifest.labels[run.source.split.train]
     asked, layout = Layout(t.batch_size, t.per_class), None
     kept = {"keep_batch": "training.batch_size" in keys, "keep_class": "training.per_class" in keys}
-    if sampler in BALANCED:
-        layout = fitting_layout(asked, labels, sampler, **kept)
+    if sampler == "balanced":
+        layout = fitting_layout(asked, labels, **kept)
     elif not kept["keep_batch"]:
         most = min(t.batch_size, len(labels))
         layout = asked._replace(batch_size=most - most % (GROUP if sampler == "mined" else t.views))

@@ -183,7 +183,5 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
     elif name == "mined" and table is not None:
         ends = None if t.mining.kind == "neighbours" else table.positives
         own = {"positives": ends, "negatives": table.negatives, "batch_size": t.batch_size}
-    elif name == "hierarchical":
-        own["groups"] = source.manifest.numbers("super_class")[rows]
     chosen: Tensor = samplers.get(name).function(labels, seed=spec.seed, epoch=epoch, **own)
     return rows[chosen]

@@ -39,7 +39,7 @@ class TrainingSpec(Part):
         default=10, ge=0, description="passes over the training images; 0 evaluates the untrained model"
     )
     batch_size: int = Field(default=100, ge=1)
-    sampler: Literal["balanced", "random", "hierarchical", "mined"] | None = Field(
+    sampler: Literal["balanced", "random", "mined"] | None = Field(
         default=None, description="null: what the loss needs; mined: pairs with hard negatives, as mining says"
     )
     resolutions: tuple[Annotated[int, Field(ge=1)], ...] = Field(

@@ -41,22 +41,15 @@ def balanced(labels: Any, *, batch_size: int, seed: int, epoch: int, per_class: 
     """
     batches = number_of_batches(len(labels), batch_size)
     groups = group_by_label(encode_labels(labels).numpy())
-    classes = classes_per_batch(batch_size, per_class, len(groups.sizes))
+    if per_class < 1 or batch_size % per_class:
+        raise UserError(f"batch_size must be a multiple of per_class; given {batch_size} and {per_class}")
+    if (classes := batch_size // per_class) > len(groups.sizes):
+        raise UserError(
+            f"a batch of {batch_size} with {per_class} of each class wants {classes} classes, there are "
+            f"{len(groups.sizes)}; choose batch_size <= {len(groups.sizes) * per_class} or a larger per_class"
+        )
     generator = counter_generator(seed, SAMPLING, epoch)
     given = allot(groups.sizes, per_class, batches, batches * classes, generator)
     places = spread(given, batches, generator).reshape(-1)
     rows = deal(places, groups, per_class, generator)
     return as_batches(rows.reshape(batches, batch_size))
-
-
-def classes_per_batch(batch_size: int, per_class: int, classes: int) -> int:
-    """P = B / K, if it is whole and not more than there are classes."""
-    if per_class < 1 or batch_size % per_class:
-        raise UserError(f"batch_size must be a multiple of per_class; given {batch_size} and {per_class}")
-    wanted = batch_size // per_class
-    if wanted > classes:
-        raise UserError(
-            f"a batch of {batch_size} with {per_class} of each class wants {wanted} classes, there are {classes}; "
-            f"choose batch_size <= {classes * per_class} or a larger per_class"
-        )
-    return wanted

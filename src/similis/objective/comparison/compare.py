@@ -25,7 +25,6 @@ from similis.objective.comparison.vectors import ComparedVectors
 from similis.objective.context import Context, Partition, current_context
 from similis.objective.host_copies import gather_integers, known_on_host
 from similis.objective.references import Block, References, batch_references
-from similis.objective.terms.class_weights import weight_columns
 from similis.objective.terms.distances import Geometry
 from similis.objective.terms.reductions import DIRECT, Reduced, merge
 from similis.objective.terms.tile import Ask, Set, TileFunction
@@ -40,12 +39,9 @@ class Comparison(ComparedVectors):
     """Rows (r, D) with labels, the references that they are compared with, and the back-end that compares them.
 
     With a ``communicator`` the rows are this rank's share of all rows, and sums run over all of them.
-    ``row_weights`` (r,) and ``column_weights`` (M,) are what sampled classes count for; None for one each.
     """
 
     communicator: Communicator | None = None
-    row_weights: Tensor | None = None
-    column_weights: Tensor | None = None
 
     def pos(self, fn: TileFunction, rows: Values = (), cols: Values = (), dots: Values = ()) -> Any:
         """Reduce over the positives of each row, self left out."""
@@ -89,8 +85,6 @@ class Comparison(ComparedVectors):
         if not blocks:
             raise UserError("there are no references to compare with; pass at least one block")
         ask = Ask(which, fn, rows, cols, dots)
-        if self.column_weights is not None:
-            ask = weight_columns(ask, self.column_weights)
         first = 0 if shards is None else shards.first
         with full_precision(self.vectors):
             kinds, result = self.backend.reduce(ask, 0, first)
@@ -117,18 +111,15 @@ class Comparison(ComparedVectors):
         return local if self.communicator is None else self.communicator.sum(local)
 
     def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
-        """Mean over the rows for which ``where`` holds, by their weights; an attached 0 if it holds for none."""
+        """Mean over the rows for which ``where`` holds, an attached 0 if it holds for none."""
         counts = torch.ones_like(values, dtype=torch.bool) if where is None else where
         if where is not None:
             values = torch.where(where, values, 0.0)
-        if self.row_weights is None:
-            return self.ratio(values, counts)
-        return self.ratio(values * self.row_weights, counts * self.row_weights)
+        return self.ratio(values, counts)
 
     def column_mean(self, values: Tensor) -> Tensor:
-        """Mean of values (M,) of all columns, by their weights, over those of all ranks."""
-        weights = values.new_ones(()).expand_as(values) if self.column_weights is None else self.column_weights
-        sums = torch.stack([(values * weights).sum(), weights.sum()])
+        """Mean of values (M,) of all columns, over those of all ranks."""
+        sums = torch.stack([values.sum(), torch.ones_like(values).sum()])
         total = sums if self.column_shards is None else self.column_shards.communicator.sum(sums)
         return total[0] / total[1]
 
@@ -164,9 +155,7 @@ def compare_to_classes(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, s
     checked = check_rows(checked, len(proxies) if shards is None else shards.size)
     block = Block(match_precision(proxies, embeddings), class_numbers(proxies, shards))
     operands = Operands(embeddings, checked, References((block,)), sphere, sphere)
-    return build_comparison(
-        operands, context, communicator=context.communicator, shards=shards, columns=context.class_weights
-    )
+    return build_comparison(operands, context, communicator=context.communicator, shards=shards)
 
 
 def compare_classes_to(
@@ -178,11 +167,10 @@ def compare_classes_to(
     context each rank takes its share of the classes and the samples of all.
     """
     context = current_context()
-    shards, weights, share = context.shards, context.class_weights, None
+    shards, share = context.shards, None
     checked = check_rows(check_labels(labels, len(embeddings)), len(proxies) if shards is None else shards.size)
     if shards is not None or context.communicator is not None:
         share, proxies = class_shares(proxies), own_classes(proxies)
-        weights = None if weights is None else own_classes(weights)
         batch = context.partition(len(embeddings)) if references is None or checked.ndim == 2 else None
         if batch is not None:
             embeddings, checked = batch.gather(embeddings), gather_integers(checked, batch)
@@ -195,7 +183,7 @@ def compare_classes_to(
         blocks = tuple(Block(block.vectors, block.labels) for block in references)
     names = None if checked.ndim == 2 else class_numbers(proxies, share)
     operands = Operands(match_precision(proxies, embeddings), names, References(blocks), True, True)
-    return build_comparison(operands, context, communicator=None if share is None else share.communicator, rows=weights)
+    return build_comparison(operands, context, communicator=None if share is None else share.communicator)
 
 
 def build_comparison(
@@ -204,8 +192,6 @@ def build_comparison(
     *,
     communicator: Communicator | None = None,
     shards: Partition | None = None,
-    rows: Tensor | None = None,
-    columns: Tensor | None = None,
 ) -> Comparison:
     """The comparison of these operands: dense, in tiles where a dense one would be large, or as the context says.
 
@@ -214,8 +200,6 @@ def build_comparison(
         context: in which it is.
         communicator: the ranks over which the rows are spread.
         shards: how the columns are sharded over ranks.
-        rows: (r,) weights of the rows.
-        columns: (M,) weights of the columns.
     """
     vectors, labels, references, sphere, _ = operands
     size, depth = 0, 1
@@ -228,7 +212,7 @@ def build_comparison(
         tiling = choose_tiling(len(vectors), size, depth, vectors.device)
         in_tiles = tiling is not None and size and len(vectors)
         backend = make_tiled(operands, tiling) if in_tiles else make_dense(operands, make_tiled if automatic else None)
-    return Comparison(vectors, labels, references, sphere, backend, shards, communicator, rows, columns)
+    return Comparison(vectors, labels, references, sphere, backend, shards, communicator)
 
 
 def class_numbers(proxies: Tensor, share: Partition | None) -> Tensor:

@@ -22,7 +22,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="ResNet-100, 512",
     weight="S and N: probability of the class; the own class times sin(theta + m) / sin(theta)",
     learns={"proxies": one_per_class()},
-    class_sampling="biased",
     forms={"default": {}, "no_guard": {"guard": False, "margin_rad": 1.2}, "radians": {"margin_rad": 0.5}},
     presets={
         "paper": Preset({"scale": 64.0, "margin_deg": math.degrees(0.5)}, "official code", lr_multiplier=1.0),
@@ -58,10 +57,6 @@ def arcface(
         guard: keep the own logit falling beyond theta + m = pi, where it becomes cos(theta) - m sin(m).
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: many classes with clean labels, faces above all; a smaller scale (16) for small data.
 

@@ -19,7 +19,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="64-layer ResNet, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
-    class_sampling="biased",
     presets={"paper": Preset({"scale": 64.0, "margin_cos": 0.35}, "CosFace, section 4", lr_multiplier=1.0)},
     space={"scale": Range(2.0, 100.0, step=2.0), "margin_cos": Range(0.0, 1.0, step=0.05)},
 )
@@ -41,10 +40,6 @@ def cosface(
         margin_cos: m, a cosine, 0.35 in the paper.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: like ArcFace, with a gradient that stays finite for perfectly aligned samples.
 

@@ -19,7 +19,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="ResNet-28, 512",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
-    class_sampling="biased",
     presets={
         "paper": Preset({"scale": 20.0}, "temperature 0.05 (Zhai and Wu 2019)", lr_multiplier=1.0),
         "thesis": Preset({"scale": 20.0}, "thesis, Eq. 2.25", lr_multiplier=1.0),
@@ -42,10 +41,6 @@ def normface(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, scale: floa
         scale: s, the inverse of a temperature; 16 to 64 are usual.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: a strong and simple baseline whenever the classes are known; ArcFace, CosFace,
     SoftTriple and ProxyNCA++ are this loss with one thing added.

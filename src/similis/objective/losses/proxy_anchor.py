@@ -20,7 +20,6 @@ from similis.registry import Cost, Preset, Range, register_loss
     network="BN-Inception, 512",
     weight="S, P and N: softmax weight among the samples of the proxy",
     learns={"proxies": one_per_class("kaiming_normal")},
-    class_sampling="unbiased",
     relation="sets",
     memory=True,
     lr_multiplier=100.0,
@@ -58,9 +57,6 @@ def proxy_anchor(
         margin_cos: delta, a cosine, 0.1 in the paper.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is unbiased: the second mean
-    is linear in the terms of the classes.
 
     When to use: the default choice for a few thousand classes; fast to converge, no miner, any batches;
     its proxies want 100 times the learning rate of the network.

@@ -38,7 +38,6 @@ def class_proxies(size: Size) -> Tensor:
     network="Inception (BN), 64",
     weight="N: a constant pull; softmax weight among the other proxies for the push",
     learns={"proxies": class_proxies},
-    class_sampling="biased",
     lr_multiplier=100.0,
     forms={"default": {}, "sigma": {"sigma": 3.0}, "direction": {"direction": 0.3}},
     presets={
@@ -68,10 +67,6 @@ def proxy_nca(
         direction: gamma of direction regularisation, 0 for none; 0.3 is usual.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: as the first proxy loss; ``proxy_nca_pp`` and ``proxy_anchor`` learn better.
 

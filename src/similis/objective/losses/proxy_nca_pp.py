@@ -21,7 +21,6 @@ from similis.values import UserError
     weight="S and N: probability of the class, minus 1 for the own class",
     sampler="balanced",
     learns={"proxies": one_per_class()},
-    class_sampling="biased",
     lr_multiplier=100.0,
     presets={"paper": Preset({"temperature": 1 / 9}, "official code, whose rate of 1e5 needs Adam with eps = 1")},
     space={"temperature": Range(0.01, 1.0, log=True)},
@@ -42,10 +41,6 @@ def proxy_nca_pp(embeddings: Tensor, labels: Tensor, proxies: Tensor, *, tempera
         temperature: T, 1/9 in the official code (both vectors scaled by 3).
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: fine-grained retrieval with class-balanced batches and fast proxies; the preset's
     rate for the proxies (100,000 times the network's) belongs to Adam with eps = 1.0 only.

@@ -26,7 +26,6 @@ def class_centers(size: Size, *, centers: int = 10) -> Tensor:
     network="BN-Inception, 512",
     weight="S and N: probability of the class, divided among its centres",
     learns={"proxies": class_centers},
-    class_sampling="biased",
     lr_multiplier=100.0,
     forms={"default": {}, "no_regulariser": {"centers": 3, "tau": 0.0}},
     presets={
@@ -83,10 +82,6 @@ def soft_triple(
         tau: weight of the term that draws the centres of a class together, 0.2 in the paper.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: classes of several looks; start with more centres than needed, the last term merges them.
 

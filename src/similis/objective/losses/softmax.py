@@ -19,7 +19,6 @@ from similis.registry import Cost, Preset, register_loss
     network="any classifier, its last layer left out afterwards",
     weight="S and N: probability of the class, minus 1 for the own class",
     learns={"proxies": one_per_class()},
-    class_sampling="biased",
     presets={"thesis": Preset({}, "thesis, Eq. 2.26", lr_multiplier=1.0)},
 )
 def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:
@@ -37,10 +36,6 @@ def softmax(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> Tensor:
         proxies: (C, D) weight vectors of the classes, used as they are.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: as a baseline. Vectors of unit length are allowed but bound the logits: use
     ``normface``, which has a scale for that.

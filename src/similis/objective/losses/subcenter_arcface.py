@@ -27,7 +27,6 @@ def class_centers(size: Size, *, centers: int = 3) -> Tensor:
     network="ResNet-50, 512",
     weight="S and N: probability of the class, on its nearest centre alone",
     learns={"proxies": class_centers},
-    class_sampling="biased",
     presets={
         "paper": Preset(
             {"scale": 64.0, "margin_deg": math.degrees(0.5), "centers": 3}, "paper, section 4", lr_multiplier=1.0
@@ -63,10 +62,6 @@ def subcenter_arcface(
         guard: keep the own logit falling beyond theta + m = pi.
 
     Shapes: embeddings (B, D), labels (B,), proxies (C, K, D) -> ().
-
-    Sampling classes (:class:`~similis.objective.wrappers.sampled_classes.SampledClasses`) is biased: the logarithm of a
-    sampled sum
-    is too small on average.
 
     When to use: noisy labels or classes of several looks; wrong labels gather at the minor centres.
 

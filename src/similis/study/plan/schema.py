@@ -94,7 +94,7 @@ class Plan(Part):
     name: str
     terms: PlanTerms
     contestants: tuple[Contestant, ...]
-    sampler: Literal["balanced", "random", "hierarchical", "own", "crossed"] = Field(
+    sampler: Literal["balanced", "random", "own", "crossed"] = Field(
         description="batches: one sampler for all; own: each loss's declared one, a difference that every table names; "
         "crossed: each contestant with balanced and with random ones"
     )

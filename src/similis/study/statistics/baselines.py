@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from similis.study.statistics.significance import LEVEL
-from similis.study.statistics.variance_components import LEAST_REPETITIONS, Floats, Scores, sum_freedom
-from similis.values import UserError, import_extra
+from similis.study.statistics.variance_components import Floats, Scores, sum_freedom
+from similis.values import import_extra
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def below_baseline(scores: Scores, baseline: Floats) -> tuple[BelowBaseline, ...
         >>> [each.name for each in below_baseline(Scores(("a", "b"), y, np.ones(20)), np.full(20, 0.5))]
         ['b']
     """
-    base = check_baseline(scores, baseline)
+    base = scores.weights @ baseline.reshape(len(baseline), -1)
     repetitions = scores.values.shape[2]
     variance = scores.per_repetition.var(axis=1, ddof=1) / repetitions
     freedom = np.full_like(variance, repetitions - 1.0)
@@ -58,16 +58,3 @@ def below_baseline(scores: Scores, baseline: Floats) -> tuple[BelowBaseline, ...
         for c in range(len(scores.names))
         if low[c] <= 0
     )
-
-
-def check_baseline(scores: Scores, baseline: Floats) -> Floats:
-    """The recall of a baseline in each of its repetitions (R,); raises an error if it does not fit the scores."""
-    _, K, R = scores.values.shape
-    if baseline.ndim not in (1, 2) or len(baseline) != K or (baseline.ndim == 2 and baseline.shape[1] == 2):
-        raise UserError(
-            f"a baseline of shape {baseline.shape} given for {K} classes; give per-class recall ({K},), or "
-            f"({K}, repetitions) with at least {LEAST_REPETITIONS} repetitions"
-        )
-    if R < LEAST_REPETITIONS:
-        raise UserError(f"{R} repetitions given; an interval needs at least {LEAST_REPETITIONS}: run more")
-    return np.asarray(scores.weights @ baseline.reshape(K, -1))

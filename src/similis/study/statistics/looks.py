@@ -11,7 +11,7 @@ from similis.study.statistics.power import required_sample
 from similis.study.statistics.significance import LEVEL, MARGIN, TARGETS, Judgement, Target, judge_components
 from similis.study.statistics.variance_components import Floats, Scores, variance_components
 from similis.study.statistics.verdicts import PairVerdict, pair_verdict
-from similis.values import UserError, import_extra
+from similis.values import import_extra
 
 LOOKS = (3, 5, 7, 10, 15)
 NODES = 64  # of Gauss-Legendre quadrature between two boundaries
@@ -40,7 +40,9 @@ def nominal_levels(
         >>> [round(each, 4) for each in nominal_levels((3, 4), last=True)]
         [0.0, 0.05]
     """
-    shares = information_shares(looks, most, last=last)
+    shares = np.array(looks, dtype=np.float64) / most
+    if last:
+        shares[-1] = 1.0
     norm = import_extra("scipy.stats").norm
     spent = 4 * norm.sf(norm.isf(level / 4) / np.sqrt(shares))
     points = density = np.zeros(0)
@@ -52,19 +54,6 @@ def nominal_levels(
         levels.append(float(2 * norm.sf(bound / np.sqrt(share))))
         points, density = continue_density(points, density, step, bound)
     return tuple(levels)
-
-
-def information_shares(looks: tuple[int, ...], most: int, *, last: bool) -> Floats:
-    """Share of the planned repetitions at each interim analysis; 1 at the last."""
-    if not looks or list(looks) != sorted(set(looks)) or looks[0] < 1 or looks[-1] > most:
-        raise UserError(
-            f"interim analyses at {list(looks)} of at most {most} repetitions given; name the repetitions of each so "
-            "far, rising, and plan enough of them before the first"
-        )
-    shares = np.array(looks, dtype=np.float64) / most
-    if last:
-        shares[-1] = 1.0
-    return shares
 
 
 def boundary(points: Floats, density: Floats, step: float, increment: float) -> float:
@@ -143,11 +132,6 @@ def judge_look(
     The levels belong to normal statistics and are applied to the p values of t tests. The classes are the same at every
     look; this makes the looks more alike and the error smaller.
     """
-    if len(scores.names) != 2 or not looks or scores.values.shape[2] != looks[-1]:
-        raise UserError(
-            f"{len(scores.names)} contestants with {scores.values.shape[2]} repetitions given for interim "
-            f"analyses at {list(looks)}; give two contestants and the repetitions of the newest analysis"
-        )
     return judge_components(
         variance_components(scores),
         target,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from similis.study.statistics.variance_components import Floats, Scores, VarianceComponents, variance_components
-from similis.values import UserError, import_extra
+from similis.values import import_extra
 
 Target = Literal["these test classes", "unseen classes"]
 TARGETS: tuple[Target, ...] = ("these test classes", "unseen classes")
@@ -105,8 +105,6 @@ def choose_pairs(names: tuple[str, ...], against: str | None) -> tuple[NDArray[n
     if against is None:
         first, second = np.triu_indices(len(names), 1)
         return first, second
-    if against not in names:
-        raise UserError(f"baseline {against!r} given; choose one of the contestants: {', '.join(names)}")
     base = names.index(against)
     others = np.array([c for c in range(len(names)) if c != base], dtype=np.int64)
     return others, np.full_like(others, base)

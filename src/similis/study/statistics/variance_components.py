@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from similis.values import UserError
-
 Floats = NDArray[np.float64]
 LEAST_REPETITIONS = 3  # two hold for no rule: see docs/decisions/0006-judgement.md
 
@@ -29,15 +27,6 @@ class Scores:
     values: Floats
     sizes: Floats
     paired: bool = False
-
-    def __post_init__(self) -> None:
-        if self.values.ndim != 3 or self.values.shape[:2] != (len(self.names), len(self.sizes)):
-            raise UserError(
-                f"scores of shape {self.values.shape} given for {len(self.names)} losses, {len(self.sizes)} classes; "
-                "wanted is (losses, classes, repetitions), the same number of repetitions for every loss"
-            )
-        if not np.isfinite(self.values).all() or (self.sizes <= 0).any():
-            raise UserError("scores must be numbers and every class needs a query; leave classes without queries out")
 
     @property
     def can_be_judged(self) -> bool:
@@ -125,11 +114,6 @@ def variance_components(scores: Scores) -> VarianceComponents:
         (0.1, 0.0033)
     """
     m, K, R = scores.values.shape
-    if not scores.can_be_judged:
-        raise UserError(
-            f"{m} losses, {K} classes and {R} repetitions given; a verdict needs two losses, two classes and at least "
-            f"{LEAST_REPETITIONS} repetitions (with two, no rule keeps its error rate): run more, twelve by default"
-        )
     own, influence = scores.per_repetition.var(axis=1, ddof=1), class_influence(scores)
     shared = influence.mean(axis=2)
     apart = shared[:, None, :] - shared[None, :, :]
