@@ -32,7 +32,8 @@ TIERS = {
     "losses": Tier(
         (
             "tests/contracts", "tests/objective", "tests/hostile/test_losses.py", "tests/hostile/test_scales.py",
-            "tests/hostile/test_transforms.py", "tests/docs/test_generated.py",
+            "tests/hostile/test_transforms.py", "tests/hostile/test_aliasing.py", "tests/hostile/test_empty_batches.py",
+            "tests/hostile/test_transport.py", "tests/docs/test_generated.py",
         ),
         (OBJECTIVE,),
     ),
@@ -41,7 +42,7 @@ TIERS = {
         (
             "tests/run", "tests/hostile/test_run_folders.py", "tests/hostile/test_saving.py",
             "tests/hostile/test_disks.py", "tests/hostile/test_silences.py", "tests/study",
-            "tests/serving/test_durability.py",
+            "tests/serving/test_durability.py", "tests/model",
         ),
         ("src/similis/run", "src/similis/training", "src/similis/study", "src/similis/serving"),
     ),

@@ -65,7 +65,7 @@ def assert_within(counts, limit, waits):
     assert counts.waits <= waits, f"more than {waits} waits: {counts}"
 
 
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), shaped_forms())
 def test_one_matrix(device, count, entry, form):
     budget = budget_of(entry, form)
     assert_within(counts_of(count, device, sized(entry, form)), budget.dense, budget.waits)

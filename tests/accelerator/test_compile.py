@@ -11,7 +11,7 @@ from tests.accelerator.equality import CLASSES, batch, make, step
 from tests.proof import forms
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
-QUICK = {"supcon", "proxy_anchor", "multi_similarity", "softmax"}
+QUICK = {"supcon", "proxy_anchor"}
 FORMS = [
     pytest.param(entry, form, id=f"{entry.name}:{form}", marks=[] if entry.name in QUICK else [pytest.mark.slow])
     for entry, form in forms()

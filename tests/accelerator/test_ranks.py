@@ -22,10 +22,12 @@ def network():
 
 
 def work(rank: int, folder: str) -> None:
-    with rank_of_two(rank, folder):
+    with rank_of_two(rank, folder) as communicator:
         torch.save(
             {f"{entry.name}:{form}": step_of(entry, form, rank) for entry, form in forms()}, f"{folder}/{rank}.pt"
         )
+        for page in PAGES:
+            run_page(communicator, page)
 
 
 def step_of(entry, form, rank):
@@ -50,7 +52,7 @@ def step_of(entry, form, rank):
     return [part.detach().cpu() for part in every], waits, str(counts)
 
 
-def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
+def test_two_ranks_equal_one_no_step_waits_for_the_device_and_the_blocks_of_the_pages_run(device, tmp_path):
     run_both(work, str(tmp_path))
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for entry, form in forms():
@@ -65,13 +67,3 @@ def test_two_ranks_equal_one_and_no_step_waits_for_the_device(device, tmp_path):
                 scale = max(1.0, float(known.abs().max()))
                 assert (got - known).abs().max() <= 2e-5 * scale, name
             assert waits <= EXCEPTIONS.get(name, 0), f"{name}: {said}"
-
-
-def run_pages(rank: int, folder: str) -> None:
-    with rank_of_two(rank, folder) as communicator:
-        for page in PAGES:
-            run_page(communicator, page)
-
-
-def test_the_blocks_of_the_pages_on_a_group_that_takes_tensors_of_the_device_alone(device, tmp_path):
-    run_both(run_pages, str(tmp_path))

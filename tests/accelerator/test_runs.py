@@ -96,7 +96,7 @@ def test_the_model_object_gives_the_bits_of_the_cpu(device, tmp_path):
     assert torch.equal(ours.parts, theirs.parts)
 
 
-@pytest.mark.parametrize("way", mostly_slow(["proxies", "memory", "mining", "average"], "memory"))
+@pytest.mark.parametrize("way", mostly_slow(["proxies", "memory", "mining", "average"]))
 def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way, device, tmp_path):
     changes = WAYS[way] | {"training__checkpoint_steps": 2}
     words = (3, device.type, str(tmp_path / "killed"), changes)
@@ -110,10 +110,11 @@ def test_killed_in_mid_epoch_it_goes_on_with_the_bits_of_an_undisturbed_run(way,
     assert_same_bits(whole, killed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "more"),
     [pytest.param("proxies", {"shard_classes": True}, id="sharded proxies"),
-     *(pytest.param(way, {}, id=way, marks=pytest.mark.slow) for way in ("proxies", "pairs", "memory", "mining"))],
+     *(pytest.param(way, {}, id=way) for way in ("proxies", "pairs", "memory", "mining"))],
 )  # fmt: skip
 def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, device, tmp_path):
     changes = WAYS[way] | {"model__freeze_batch_norm": True}
@@ -123,7 +124,7 @@ def test_two_ranks_whose_group_takes_tensors_of_the_device_alone(way, more, devi
     assert_same_bits(here, there)
 
 
-@pytest.mark.parametrize("backbone", ["vit_tiny_patch16_224", "convnext_atto"])
+@pytest.mark.parametrize("backbone", mostly_slow(["vit_tiny_patch16_224", "convnext_atto"], "vit_tiny_patch16_224"))
 def test_networks_of_timm_differ_by_rounding_at_most(backbone, device, tmp_path):
     """Kernels of their own for attention and norms add in another order."""
     changes = {"model__backbone": backbone, "model__image_size": 32, "model__options": {}, "training__epochs": 0}

@@ -14,14 +14,10 @@ from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
 from tests.accelerator.equality import CLASSES, DIM, assert_same, batch, make, step
 from tests.contracts.contracts import exemption
-from tests.proof import forms
+from tests.proof import shaped_forms
 
 CPU = torch.device("cpu")
-REMEMBERING = [
-    pytest.param(entry, form, id=f"{entry.name}:{form}")
-    for entry, form in forms()
-    if entry.memory and exemption(entry, form, "memory") is None
-]
+REMEMBERING = [case for case in shaped_forms() if case.values[0].memory and exemption(*case.values, "memory") is None]
 
 
 def remember(made, device):

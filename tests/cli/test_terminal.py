@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from similis.cli.screen import print_lines
 
 WORDS = ["train", "synthetic?classes=12&images=6&size=16", "--backbone", "small_conv", "--size", "16", "--dim", "8",
@@ -33,6 +35,7 @@ def in_terminal(program: str, folder, columns: int) -> str:
     return b"".join(parts).decode()
 
 
+@pytest.mark.slow
 def test_every_phase_has_a_bar_that_is_full_at_its_end(tmp_path):
     seen = in_terminal(f"from similis.cli import main; main({WORDS})", tmp_path, 120)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)

@@ -1,4 +1,4 @@
-"""Adding a loss takes two files, and another package adds one by an entry point."""
+"""Adding a loss takes two files."""
 
 import os
 import shutil
@@ -69,15 +69,6 @@ def test_the_oracle_sees_right_angles():
     assert float(oracle(torch.eye(3, dtype=torch.float64), [0, 1, 2], {}, {"power": 2.0})) == 0.0
 """
 
-USE = """
-import similis, torch
-from similis.registry import losses
-value = similis.loss("{name}", power=3.0)(torch.eye(3) + 1, torch.tensor([0, 0, 1]))
-assert value > 0, value
-assert "{name}" in [entry.name for entry in losses], list(losses)
-print(similis.__file__, losses.get("{name}").function.__module__)
-"""
-
 
 def run(folder: Path, *arguments: str, path: tuple[Path, ...] = ()) -> str:
     """Standard output of this Python in ``folder`` with ``path`` before everything installed."""
@@ -97,6 +88,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_loss_is_two_files(checkout):
     name = "right_angles"
     (checkout / f"src/similis/objective/losses/{name}.py").write_text(LOSS.format(name=name))
@@ -108,13 +100,3 @@ def test_a_loss_is_two_files(checkout):
     passed = [line for line in said.splitlines() if "PASSED" in line and f"[{name}:default-" in line]
     assert len(passed) == 16, said  # all but compile, which is a long proof for forms that are not the one of a shape
     assert "test_the_oracle_sees_right_angles PASSED" in said
-
-
-def test_another_package_adds_a_loss_by_an_entry_point(tmp_path):
-    (tmp_path / "theirs.py").write_text(LOSS.format(name="their_angles"))
-    record = tmp_path / "theirs-1.0.dist-info"
-    record.mkdir()
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (record / "entry_points.txt").write_text("[similis.losses]\nanything = theirs\n")
-    said = run(tmp_path, "-c", USE.format(name="their_angles"), path=(tmp_path, ROOT / "src")).split()
-    assert said[1] == "theirs"

@@ -47,6 +47,7 @@ def test_fingerprint_does_not_know_the_place_but_knows_the_data(folder, tmp_path
     assert open_data(str(write(tmp_path / "larger", larger))).fingerprint() != base
 
 
+@pytest.mark.slow
 def test_images_of_parquet_stay_out_of_memory(tmp_path):
     images = [np.random.default_rng(row).bytes(2**19) for row in range(96)]
     pq.write_table(pa.table({"bytes": images, "label": [0, 1] * 48}), tmp_path / "large.parquet", row_group_size=4)

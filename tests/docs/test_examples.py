@@ -78,7 +78,8 @@ def test_own_loss(tmp_path, monkeypatch):
     assert list(tmp_path.glob("comparisons/*/report.html"))
 
 
-@pytest.mark.parametrize("loss", ["proxy_anchor", pytest.param("arcface", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["proxy_anchor", "arcface"])
 def test_million_classes(loss, tmp_path):
     printed = run_example("million_classes", tmp_path, "--classes", "10000", "--batch", "32", "--loss", loss)
     assert printed.count("step") == 2
@@ -93,6 +94,7 @@ def test_ray_tasks(tmp_path, monkeypatch):
     assert len(list((tmp_path / "runs").glob("*/result.json"))) == 2
 
 
+@pytest.mark.slow
 def test_two_views(tmp_path):
     strings, views = (percentages(line) for line in run_example("two_views", tmp_path).splitlines())
     assert strings[1] > strings[0] + 40

@@ -16,13 +16,10 @@ from similis.engine.process_pool import map as engine_map
 from similis.values import UserError
 
 
-def test_results_keep_the_order():
-    assert engine_map(pow_pid, [3, 1, 2], workers=2)[0][0] == 9
-    assert [value for value, _ in engine_map(pow_pid, range(6), workers=2)] == [0, 1, 4, 9, 16, 25]
-
-
-def test_it_really_uses_other_processes():
-    assert os.getpid() not in {pid for _, pid in engine_map(pow_pid, range(4), workers=2)}
+def test_results_of_other_processes_keep_the_order():
+    values, pids = zip(*engine_map(pow_pid, [3, 0, 1, 2], workers=2), strict=True)
+    assert values == (9, 0, 1, 4)
+    assert os.getpid() not in pids
     assert {pid for _, pid in engine_map(pow_pid, range(4), workers=1)} == {os.getpid()}
 
 

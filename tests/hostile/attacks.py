@@ -11,20 +11,10 @@ from similis.objective.context import dense, tiles
 from similis.objective.loss import Loss
 from similis.registry import LossEntry
 from tests.batches import random_batch
-from tests.proof import DIM, build, forms, zero
+from tests.proof import DIM, build, shaped_forms, zero
 
-
-def marks_of(entry: LossEntry, form: str) -> list[pytest.MarkDecorator]:
-    """Slow, but for the first form of a loss."""
-    return [] if form == next(iter(entry.forms)) else [pytest.mark.slow]
-
-
-FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
 BACKENDS: dict[str, Callable[[], AbstractContextManager[None]]] = {"dense": dense, "tiles": lambda: tiles(3, 4)}
-every_form = pytest.mark.parametrize(("entry", "form"), FORMS)
-every_loss = pytest.mark.parametrize(  # in its first form; in the others among the slow tests
-    ("entry", "form"), [pytest.param(e, f, id=f"{e.name}:{f}", marks=marks_of(e, f)) for e, f in forms()]
-)
+every_form = pytest.mark.parametrize(("entry", "form"), shaped_forms())
 every_backend = pytest.mark.parametrize("backend", list(BACKENDS))
 
 

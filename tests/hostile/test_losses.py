@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from similis.values import UserError
-from tests.hostile.attacks import BACKENDS, batch, every_backend, every_loss, results, same
+from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, results, same
 from tests.proof import CLASSES, build
 
 HUGE = 2**62
 slowly = pytest.mark.slow
 
 
-@every_loss
+@every_form
 @every_backend
 def test_two_classes_may_be_called_false_and_true(entry, form, backend):
     made = build(entry, form, dtype=torch.float32)
@@ -24,7 +24,7 @@ def test_two_classes_may_be_called_false_and_true(entry, form, backend):
     assert same(results(made, x, truth, backend), results(made, x, truth.long(), backend))
 
 
-@every_loss
+@every_form
 @every_backend
 def test_other_labels_are_refused_in_one_sentence(entry, form, backend):
     made = build(entry, form, dtype=torch.float32)
@@ -38,7 +38,7 @@ def test_other_labels_are_refused_in_one_sentence(entry, form, backend):
         assert "\n" not in str(error.value)
 
 
-@every_loss
+@every_form
 @every_backend
 @pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=slowly), torch.bfloat16, torch.float64])
 def test_embeddings_and_parameters_may_have_different_types(entry, form, backend, dtype):
@@ -55,7 +55,7 @@ def test_embeddings_and_parameters_may_have_different_types(entry, form, backend
         assert torch.allclose(mine.double(), truth, rtol=tolerance, atol=tolerance * float(truth.abs().max()))
 
 
-@every_loss
+@every_form
 @every_backend
 @pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=slowly), torch.bfloat16])
 def test_autocast_changes_no_bit(entry, form, backend, dtype):
@@ -70,7 +70,7 @@ def test_autocast_changes_no_bit(entry, form, backend, dtype):
     assert same(results(cast, x, labels, backend), want[:2])
 
 
-@every_loss
+@every_form
 @every_backend
 def test_threads_that_share_a_loss_do_not_disturb_each_other(entry, form, backend):
     made = build(entry, form, dtype=torch.float32)

@@ -15,12 +15,12 @@ from similis.retrieval.offline_mining import mine_offline
 from similis.retrieval.search import search
 from similis.retrieval.similarity import to_comparable
 from similis.values import DivergedError, Embedded, UserError
-from tests.hostile.attacks import BACKENDS, FORMS, batch, every_backend, every_form, ignores_length, results, same
-from tests.proof import build, forms
+from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, ignores_length, results, same
+from tests.proof import build, shaped_forms
 
-SPHERE = [(entry, form) for entry, form in forms() if ignores_length(entry, form)]
-RAW = [(entry, form) for entry, form in forms() if not ignores_length(entry, form)]
-on_the_sphere = pytest.mark.parametrize(("entry", "form"), SPHERE, ids=lambda x: getattr(x, "name", x))
+SPHERE = [case for case in shaped_forms() if ignores_length(*case.values)]
+RAW = [case for case in shaped_forms() if not ignores_length(*case.values)]
+on_the_sphere = pytest.mark.parametrize(("entry", "form"), SPHERE)
 UNDERFLOW = pytest.mark.xfail(
     strict=True, reason="squared distances of 1e-60 are 0 in float32, and with them the gradient of the distance"
 )
@@ -71,10 +71,11 @@ def test_class_vectors_of_any_length_change_no_bit(entry, form, power):
 
 
 def raw_cases():
-    for entry, form in RAW:
+    for case in RAW:
+        entry, form = case.values
         for scale in (1e-30, 1e-15, 1e10, 1e20, 1e30):
             lost = scale == 1e-30 and form in ("hadsell", "song", "generalised")
-            marks = [UNDERFLOW] if lost else []
+            marks = [*case.marks, UNDERFLOW] if lost else case.marks
             yield pytest.param(entry, form, scale, id=f"{entry.name}:{form}-{scale}", marks=marks)
 
 
@@ -102,7 +103,7 @@ def test_rows_of_zeros_have_a_finite_loss_and_no_gradient_on_the_sphere(entry, f
     x[[0, 4, 5]] = 0.0
     got = results(build(entry, form, dtype=torch.float32), x, labels, backend)
     assert all(part.isfinite().all() for part in got)
-    if (entry, form) in SPHERE:
+    if ignores_length(entry, form):
         assert got[1][[0, 4, 5]].count_nonzero() == 0
 
 
@@ -184,7 +185,6 @@ def test_an_index_of_float32_refuses_what_only_float64_can_hold():
 
 
 def test_both_kinds_of_loss_are_attacked():
-    assert {"contrastive", "proxy_anchor"} <= {entry.name for entry, _ in SPHERE}
-    assert {"npair", "softmax"} <= {entry.name for entry, _ in RAW}
-    assert {entry.name for entry, _ in SPHERE + RAW} == {entry.name for entry in losses}
-    assert len(SPHERE) + len(RAW) == len(FORMS)
+    assert {"contrastive", "proxy_anchor"} <= {case.values[0].name for case in SPHERE}
+    assert {"npair", "softmax"} <= {case.values[0].name for case in RAW}
+    assert {case.values[0].name for case in SPHERE + RAW} == {entry.name for entry in losses}

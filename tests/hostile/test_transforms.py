@@ -9,11 +9,11 @@ from torch.utils.checkpoint import checkpoint
 
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
-from similis.registry import miners
+from similis.registry import losses, miners
 from similis.values import Triplets, UserError
 from tests.batches import random_batch
 from tests.contracts.contracts import assert_same, of, results
-from tests.proof import DIM, build, forms, shaped_forms
+from tests.proof import DIM, build, shaped_forms
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +77,11 @@ def batches():
     """Every form with a small batch; without proxies also a large one, whose few positives are listed, not masked."""
     draw = torch.Generator().manual_seed(0)
     large = torch.randn(192, DIM, generator=draw, dtype=torch.float64), torch.arange(192) // 4
-    for entry, form in forms():
-        yield pytest.param(entry, form, X, LABELS, id=f"{entry.name}:{form}")
+    for case in FORMS:
+        entry, form = case.values
+        yield pytest.param(entry, form, X, LABELS, id=case.id, marks=case.marks)
         if not entry.learns:
-            yield pytest.param(entry, form, *large, id=f"{entry.name}:{form}-192")
+            yield pytest.param(entry, form, *large, id=f"{case.id}-192", marks=case.marks)
 
 
 every_batch = pytest.mark.parametrize(("entry", "form", "x", "labels"), list(batches()))
@@ -139,7 +140,10 @@ def triplets_of_the_batch():
 
 @pytest.mark.parametrize("form", ["cosine", "euclid2", "direction"])
 def test_transforms_of_a_loss_over_tuples(form):
-    made, tuples = build(*next((e, f) for e, f in forms() if (e.name, f) == ("triplet", form))), triplets_of_the_batch()
+    made, tuples = (
+        build(*next((e, f) for e, f in (case.values for case in FORMS) if (e.name, f) == ("triplet", form))),
+        triplets_of_the_batch(),
+    )
 
     def value(x):
         return made(x, LABELS, tuples=tuples)

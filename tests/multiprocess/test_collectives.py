@@ -11,7 +11,6 @@ import torch
 from similis.engine.collectives import Collectives
 from similis.engine.launch_ranks import launch
 from similis.engine.outcomes import RankFailedError
-from similis.engine.process_pool import WorkersLostError
 from similis.values import UserError
 
 COUNTS = (3, 0, 2, 1)
@@ -101,6 +100,8 @@ def wrong_counts(communicator):
 def test_wrong_counts_are_refused():
     with pytest.raises(UserError, match="counts say"):
         launch(wrong_counts, 1)
+    with pytest.raises(UserError, match="give 1 or more"):
+        launch(wrong_counts, 0)
 
 
 def test_without_a_group_nothing_is_promised():
@@ -121,13 +122,6 @@ def vanishing(communicator, folder, times):
 
 def test_a_lost_rank_begins_again_with_the_others(tmp_path):
     assert launch(vanishing, 2, tmp_path, 1) == [(0, 1), (1, 1)]
-
-
-def test_a_rank_that_is_lost_too_often_ends_the_call(tmp_path):
-    with pytest.raises(WorkersLostError, match=r"rank 1 of 2 was lost \(exit code -9\) after 0 restarts"):
-        launch(vanishing, 2, tmp_path, 9, restarts=0)
-    with pytest.raises(UserError, match="give 1 or more"):
-        launch(vanishing, 0)
 
 
 def failing(communicator, own):

@@ -115,7 +115,7 @@ def killed_in_a_save(communicator, path):
 
 def test_a_kill_during_a_save_leaves_the_checkpoint_before_it(tmp_path):
     path = tmp_path / "checkpoint-select.safetensors"
-    with pytest.raises(WorkersLostError):
+    with pytest.raises(WorkersLostError, match=r"rank 1 of 2 was lost \(exit code -9\) after 0 restarts"):
         launch(killed_in_a_save, 2, path, restarts=0)
     found = last_checkpoint(path, "run")
     assert found.progress.step == 1

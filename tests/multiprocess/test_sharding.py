@@ -20,7 +20,13 @@ def cases(name: str, **more: object) -> list[dict]:
     return [{"objective": each, "divided": True, **more} for each in objectives]
 
 
-@pytest.mark.parametrize("name", BY_CLASS)
+# Classes as rows, as columns, several proxies of a class, proxies compared with proxies; the others are long proofs.
+FAST = ("proxy_anchor", "normface", "soft_triple", "proxy_gml", "proxy_repulsion")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in BY_CLASS]
+)
 def test_as_undivided(two, name):
     assert_equal(two, [(case, (7, 5)) for case in cases(name)], steps=2)
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from similis.registry import losses, miners
 from tests.multiprocess.agreement import assert_equal
 from tests.multiprocess.work import EVEN, UNEVEN
+from tests.proof import SHAPES
 
 FORM = {entry.name: next(iter(entry.forms)) for entry in losses}
+
+
+def shaped(name: str) -> Any:
+    """A loss as a parameter, slow where another one has its shape."""
+    return pytest.param(name, marks=() if name in {each for each, _ in SHAPES} else pytest.mark.slow)
 
 
 def of(name: str, **more: object) -> dict:
@@ -36,7 +44,7 @@ def test_margin_with_draws(two, miner):
     assert_equal(two, [(of("margin", miner=miner), UNEVEN[2])], steps=2)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.memory])
+@pytest.mark.parametrize("name", [shaped(entry.name) for entry in losses if entry.memory])
 def test_memory(two, name):
     form = "all" if name == "npair" else "thesis" if name == "lifted" else FORM[name]
     case = {"objective": {"name": name, "form": form, "kind": "memory"}}
@@ -56,7 +64,7 @@ def test_language_guidance(two):
     assert_equal(two, [(of(n, kind="language"), UNEVEN[2]) for n in ("multi_similarity", "proxy_anchor", "arcface")])
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in losses if entry.relation != "none"])
+@pytest.mark.parametrize("name", [shaped(entry.name) for entry in losses if entry.relation != "none"])
 def test_relations(two, name):
     forms = list(losses.get(name).forms)
     work = [({"objective": {"name": name, "form": form}, "relation": True}, UNEVEN[2]) for form in forms]

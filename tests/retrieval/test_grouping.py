@@ -84,6 +84,7 @@ def many(count):
     return lambda: group_vectors(x)
 
 
+@pytest.mark.slow
 def test_memory_is_not_that_of_all_pairs():
     count = 10_000
     assert peak_memory("tests.retrieval.test_grouping:many", count) < 4 * count**2 / 2

@@ -84,7 +84,7 @@ def refitting(root: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "moment", [half_checkpoint, *(pytest.param(each, marks=pytest.mark.slow) for each in (refitting, opened_test))]
+    "moment", [pytest.param(each, marks=pytest.mark.slow) for each in (half_checkpoint, refitting, opened_test)]
 )
 def test_killed_while_a_checkpoint_is_written_in_the_refit_and_in_the_evaluation(whole, tmp_path, moment):
     process = started(tmp_path, CHANGES)

@@ -61,7 +61,8 @@ def test_a_run_that_does_not_mine_has_no_such_cost(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores are the point here
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
 def test_workers_change_no_number(whole, workers, tmp_path):
     assert remains(ran(tmp_path, workers=workers, **MINED).folder) == remains(whole.folder)
 

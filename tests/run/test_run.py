@@ -51,7 +51,7 @@ def test_a_second_call_returns_the_first_result_without_working(first):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores are the point here
-@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("workers", [0, 1, pytest.param(3, marks=pytest.mark.slow)])
 def test_run_anew_with_any_number_of_workers_gives_the_same_bits(first, workers, tmp_path):
     again = ran(tmp_path, workers=workers)
     assert again.address == first.address

@@ -78,10 +78,6 @@ def kill_often(folder, kills: int, seed: int) -> None:
         server.place.cleanup()
 
 
-def test_killed_twice(folder):
-    kill_often(folder, 2, seed=1)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(10))

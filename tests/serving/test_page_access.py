@@ -124,8 +124,7 @@ def test_a_part_is_searched_by_touch(browser, page_address):
         assert labels(page)[0] == "oat milk"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(("scheme", "device"), [("light", DESKTOP), ("dark", PHONE)], ids=["light", "dark"])
 def test_axe_finds_nothing(browser, page_address, scheme, device):
     options = {**device, "color_scheme": scheme, "reduced_motion": "reduce"}
     with visiting(browser, page_address, path=WITH_KEY, refusals=True, **options) as page:

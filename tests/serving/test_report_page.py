@@ -116,8 +116,10 @@ def test_the_map_by_keyboard(page):
     assert query_of(page) == page.evaluate("nearest(canvas.clientWidth / 2, canvas.clientHeight / 2, Infinity)")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("device", [{}, {**PHONE, "viewport": {"width": 390, "height": 844}}], ids=["wide", "phone"])
+@pytest.mark.parametrize(
+    ("scheme", "device"), [("light", {}), ("dark", {**PHONE, "viewport": {"width": 390, "height": 844}})],
+    ids=["wide", "phone"],
+)  # fmt: skip
 def test_axe_finds_nothing(browser, folder, scheme, device):
     with visiting(browser, folder.as_uri(), path="/report.html", color_scheme=scheme, **device) as page:
         assert violations(page) == []

@@ -10,7 +10,7 @@ from tests.statistics.rates import HERE, false_alarms, power
 from tests.statistics.simulated import CASES, VARIANCES, WORLD, tournament
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["equal", "one x10", "0.1 to 10, paired"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_false_alarms_quick(target, name):
     """100 tournaments: a true 4 % stays below 12 % with certainty for practice; a true 25 % does not."""

@@ -8,19 +8,19 @@ from tests.model.hub.server import Hub
 from tests.run.small import ran
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("hub")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server():
     with Hub() as hub:
         yield hub
         hub.shutdown()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def online(server, cache):
     with client(server.address, cache) as call:
         yield call

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from similis.objective.losses.smooth_ap import smooth_ap
-from tests.batches import A_LABELS, B_LABELS, A, B, circle, random_batch
+from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
 from tests.plain import ZERO, dot, mean, negatives, on_sphere, positives
 from tests.proof import Peer
 
@@ -78,33 +78,3 @@ def exact(x, labels):
 def test_without_temperature_it_is_exact(seed):
     x, labels = random_batch(seed, duplicates=False)
     assert float(smooth_ap(x, labels, temperature=1e-7)) == pytest.approx(exact(x, labels), abs=1e-9)
-
-
-def with_self(x, groups, temperature=0.01):
-    """Mean of 1 - AP in which the query is the first of its own positives."""
-    s = torch.nn.functional.normalize(x, dim=1)
-    s = (s @ s.T).tolist()
-    values = []
-    for i in range(len(x)):
-        own = [k for k in range(len(x)) if groups[k] == groups[i]]
-        terms = []
-        for j in own:
-            step = {k: 1 / (1 + math.exp(-(s[i][k] - s[i][j]) / temperature)) for k in range(len(x)) if k != j}
-            terms.append((1 + sum(step[k] for k in own if k != j)) / (1 + sum(step.values())))
-        values.append(1 - sum(terms) / len(own))
-    return sum(values) / len(values)
-
-
-def test_the_peer_keeps_the_query_and_exchanges_classes_with_samples():
-    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    labels = torch.tensor([0, 0, 0, 1, 1, 1])
-    got = float(peer(x, labels, {}))
-    assert got == pytest.approx(with_self(x, [0, 0, 1, 1, 2, 2]), abs=1e-6)  # two classes: runs of two
-    assert abs(got - with_self(x, labels.tolist())) > 1e-3
-    assert abs(got - float(smooth_ap(x, labels))) > 1e-3
-    square, names = (
-        circle(0, 60, 20, 90),
-        torch.tensor([0, 0, 1, 1]),
-    )  # as many classes as samples of each: only self differs
-    assert float(peer(square, names, {})) == pytest.approx(with_self(square, names.tolist()), abs=1e-6)
-    assert abs(float(peer(square, names, {})) - float(smooth_ap(square, names))) > 1e-3

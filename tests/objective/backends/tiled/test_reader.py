@@ -75,7 +75,8 @@ def step(classes, name):
     return work
 
 
-@pytest.mark.parametrize("name", ["normface", pytest.param("proxy_anchor", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["normface", "proxy_anchor"])
 def test_the_gradient_of_the_classes_is_held_once(name):
     classes = 400_000
     weights = classes * 64 * 4

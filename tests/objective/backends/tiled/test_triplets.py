@@ -1,7 +1,5 @@
 """The hinge over all triplets by sorted positives: brute force, ties, memory."""
 
-from contextlib import nullcontext
-
 import pytest
 import torch
 from torch.nn.functional import relu
@@ -56,9 +54,9 @@ def cases(x, labels, what):
 def test_the_whole_cube_says_the_same(geometry, few, what, monkeypatch):
     """By comparing one by one and by searching; in strips of one, three and all rows."""
     monkeypatch.setattr(module, "FEW", few)
-    for seed in range(3):
-        for margin in (-0.3, 0.0, 0.1, 1.0, 50.0):
-            for context in (nullcontext(), dense(), tiles(1, 1), tiles(3, 4)):
+    for seed in range(2):
+        for margin in (-0.3, 0.0, 0.1, 50.0):
+            for context in (dense(), tiles(1, 1), tiles(3, 4)):
                 x, labels = random_batch(seed, duplicates=seed == 0)
                 x.requires_grad_()
                 given, references = cases(x, labels, what)
