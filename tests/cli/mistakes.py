@@ -155,7 +155,6 @@ MODELS = [
     M("serve model --port 0 --store photo.png", "photo.png", "not a collection", "--store", 1),
     M("export nowhere b", "no folder nowhere", "the folder of a finished run", "for example runs/"),
     M("export RUN photos", "photos holds 'kind0'", "no file of a saved model", "give a folder of its own"),
-    M("export RUN b --precision int4", "'int4'", "float16, float32, int8", "did you mean 'int8'"),
     M("export RUN b --gallery nowhere", "'nowhere'", "a known data set", "give a folder of class folders"),
     M("verify nowhere photos", "no folder nowhere", "the folder of a finished run", "for example runs/"),
     M("verify RUN photos --far 0", "far=0", "between 0.01 (one pair) and 1", "raise it, or give more images"),

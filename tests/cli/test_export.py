@@ -1,4 +1,4 @@
-"""``similis export``: a bundle with the run's own figures, an ONNX file that was proved, a measured precision."""
+"""``similis export``: a bundle with the run's own figures, an ONNX file that was proved."""
 
 import json
 import re
@@ -12,7 +12,6 @@ from similis.data.open_data import open_data
 from similis.model import onnx_export
 from similis.model.bundle import read_rates, read_thumbnails
 from similis.model.onnx_export import export_onnx
-from similis.retrieval.evaluate import evaluate
 from similis.retrieval.intervals import mean_interval
 from similis.values import DataError
 from tests.cli.test_main import ended
@@ -90,7 +89,7 @@ def test_a_bundle_is_exported_again_with_its_record_and_another_gallery(bundle, 
     place = tmp_path / "b"
     assert ended(["export", str(bundle), str(place), "--gallery", str(photos), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["images"], told["rounding"], told["onnx_difference"]) == (6, None, None)
+    assert (told["images"], told["onnx_difference"]) == (6, None)
     model = similis.load(place, device="cpu")
     assert {hit.label for hit in model.search(picture(1), 6)} == {"new0", "new1"}
     assert model.model_hash == told["model_hash"] == similis.load(bundle, device="cpu").model_hash
@@ -99,35 +98,6 @@ def test_a_bundle_is_exported_again_with_its_record_and_another_gallery(bundle, 
     same = tmp_path / "same"
     assert ended(["export", str(bundle), str(same)]) == 0
     assert read_thumbnails(same) == read_thumbnails(bundle)
-
-
-@pytest.mark.parametrize("precision", ["float16", "int8"])
-def test_the_change_by_a_precision_is_that_of_its_vectors(done, tmp_path, capsys, precision):
-    place = tmp_path / "b"
-    assert ended(["export", str(done.folder), str(place), "--precision", precision, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["rounding"]
-    exact, rounded = (similis.load(each, device="cpu") for each in (done.folder, place))
-    exact.add(open_data(done.spec.data.source))
-    unseen = set(rounded.chosen.classes)
-    found = []
-    for model in (exact, rounded):
-        vectors, labels, names = model.gallery.contents().labelled_vectors()
-        kept = torch.tensor([names[label] in unseen for label in labels.tolist()])
-        found.append(evaluate(vectors[kept], labels[kept], ks=(1,)).means["recall@1"])
-    assert [told["before"], told["after"]] == pytest.approx(found, abs=1e-12)
-    assert told["change"]["value"] == pytest.approx(found[1] - found[0], abs=1e-12)
-    assert told["images"] == len(unseen) * EACH
-    assert rounded.embedder.precision == precision
-    again = rounded.encode([open_data(done.spec.data.source).read_bytes(0)])[0]
-    near = torch.nn.functional.cosine_similarity(again, rounded.gallery.contents().vectors[0], dim=0)
-    assert float(near) > 0.9999  # embedded by the weights that are stored
-    assert precision in (place / "README.md").read_text()
-
-
-def test_a_saved_model_without_images_cannot_change_its_precision(bundle, tmp_path, capsys):
-    assert ended(["export", str(bundle), str(tmp_path / "b"), "--precision", "int8"]) == 2
-    assert "name them with --gallery" in capsys.readouterr().err
-    assert not (tmp_path / "b").exists()
 
 
 def test_moved_images_are_asked_for(done, tmp_path, capsys):

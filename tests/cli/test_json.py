@@ -31,7 +31,7 @@ COMMANDS = {
     "search": ("search RUN photo.png -k 3", "query images hits sheet"),
     "verify": ("verify RUN photos --far 0.1 -o roc.png", "value low high far tar eer opis genuine impostors classes"),
     "cluster": ("cluster photos --model RUN --resolution 1 --out new/clusters", "photos new clusters alone out"),
-    "export": ("export RUN bundle", "bundle images bytes model_hash threshold rounding onnx_difference"),
+    "export": ("export RUN bundle", "bundle images bytes model_hash threshold onnx_difference"),
     "compare": (
         f"compare 'synthetic?classes=12&images=6&size=16' --loss triplet --against nca --fixed --hours 0.02 {SMALL}",
         "sentence decided repetitions verdicts folder files",

@@ -140,10 +140,7 @@ def triplets_of_the_batch():
 
 @pytest.mark.parametrize("form", ["cosine", "euclid2", "direction"])
 def test_transforms_of_a_loss_over_tuples(form):
-    made, tuples = (
-        build(*next((e, f) for e, f in (case.values for case in FORMS) if (e.name, f) == ("triplet", form))),
-        triplets_of_the_batch(),
-    )
+    made, tuples = build(losses.get("triplet"), form), triplets_of_the_batch()
 
     def value(x):
         return made(x, LABELS, tuples=tuples)

@@ -13,7 +13,6 @@ from similis.data.open_data import open_data
 from similis.model.bundle import SIDE, error_rates, make_thumbnail, read_rates, read_thumbnails
 from similis.model.bundle_files import CHECKSUMS, FILES, ONNX, THRESHOLD, TRAINED
 from similis.model.verification import Threshold
-from similis.networks.precision import LEVELS, narrow, round_weights, widen_all
 from similis.retrieval.gallery import Contents, Entry
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
@@ -126,53 +125,6 @@ def test_a_thumbnail_is_small_upright_and_without_metadata():
     assert Image.open(io.BytesIO(make_thumbnail(picture(1)))).size == (20, 14)  # not enlarged
     with pytest.raises(DataError, match="cannot be decoded"):
         make_thumbnail(b"no image")
-
-
-@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
-def test_rounding_twice_is_rounding_once(precision):
-    reach = range(-2, 4) if precision == "float16" else range(-25, 25)
-    rows = 10.0 ** torch.tensor(reach).view(-1, 1, 1)
-    tensors = {"w": rows * torch.randn(len(reach), 7, 3, generator=torch.Generator().manual_seed(0))}
-    tensors |= {"zero": torch.zeros(2, 3), "bias": torch.full((4,), 1e6), "count": torch.tensor(3)}
-    once = widen_all(narrow(tensors, precision))
-    twice = widen_all(narrow(once, precision))
-    assert all(torch.equal(once[name], twice[name]) for name in tensors)
-    assert all(torch.equal(once[name], tensors[name]) for name in ("zero", "bias", "count"))
-    step = {"float32": 0.0, "float16": 2.0**-11, "int8": 0.5001 / LEVELS}[precision]
-    largest = tensors["w"].abs().flatten(1).amax(1).view(-1, 1, 1)
-    assert bool(((once["w"] - tensors["w"]).abs() <= step * largest + 1e-38).all())
-
-
-@pytest.mark.parametrize("precision", ["float16", "int8"])
-def test_a_rounded_model_is_loaded_as_it_was_saved(model, tmp_path, precision):
-    full = similis.pretrained("small_conv", weights=None, size=16, device="cpu").save(tmp_path / "full")
-    round_weights(model.embedder, precision)
-    model.embedder.precision = precision
-    model.add(torch.randn(40, model.dim), ids=[str(row) for row in range(40)])
-    again = similis.load(model.save(tmp_path / "b"), device="cpu")
-    assert again.model_hash == model.model_hash != similis.load(full, device="cpu").model_hash
-    assert torch.equal(again.encode(picture(3)), model.encode(picture(3)))
-    shares = {"float16": 0.52, "int8": 0.27}
-    assert (tmp_path / "b" / "model.safetensors").stat().st_size < shares[precision] * (
-        full / "model.safetensors"
-    ).stat().st_size
-    first = again.save(tmp_path / "c") / "gallery.safetensors"
-    assert first.read_bytes() == (tmp_path / "b" / "gallery.safetensors").read_bytes()
-
-
-def test_weights_beyond_the_range_of_float16_are_refused(model):
-    with torch.no_grad():
-        next(model.embedder.parameters()).fill_(1e6)
-    with pytest.raises(UserError, match="beyond the range of float16; choose int8 or float32"):
-        round_weights(model.embedder, "float16")
-
-
-def test_scales_that_do_not_fit_are_refused_before_they_are_multiplied():
-    value = torch.ones(4, 4, dtype=torch.int8)
-    with pytest.raises(DataError, match="scales"):
-        widen_all({"w": value, "scale/w": torch.ones(4, 1, 10**6)})
-    with pytest.raises(DataError, match="without scales"):
-        widen_all({"w": value})
 
 
 def test_a_data_set_goes_into_a_bundle_and_comes_back(model, tmp_path):

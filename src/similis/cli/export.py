@@ -25,7 +25,6 @@ def export(
     with_gallery: Annotated[bool, typer.Option("--with-gallery", help="Include the gallery in the upload.")] = False,
     gallery: Annotated[str | None, typer.Option(help="Data to search in. [the images of the run]")] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write the network as model.onnx too.")] = False,
-    precision: Annotated[str | None, typer.Option(help="float32, float16 or int8, on disk. [the model's]")] = None,
     keep_trained: KeepTrained = False,
     licence: Annotated[str, typer.Option(help="Licence for the model card.")] = "not stated",
     root: Root = None,
@@ -49,7 +48,7 @@ def export(
         if out is None:
             ended.callback(rmtree, place)
         made = export_bundle(
-            run, place, machine, gallery=gallery, precision=precision, onnx=onnx, licence=licence,
+            run, place, machine, gallery=gallery, onnx=onnx, licence=licence,
             keep_trained=keep_trained,
         )  # fmt: skip
         try:
@@ -60,8 +59,6 @@ def export(
     lines = [f"bundle  {out or to}: {made.images:,} images, {made.bytes / 1e6:.1f} MB, model {made.model_hash[:12]}"]
     if made.threshold is None:
         lines.append("note    no threshold: the gallery has too few classes that did not train the model")
-    if made.rounding is not None:
-        lines.append(f"stored  {made.rounding}")
     if made.onnx_difference is not None:
         lines.append(f"onnx    largest difference of an embedding from PyTorch's: {made.onnx_difference:.1e}")
     print_lines(*lines, *([] if url is None else [f"hub     {url}"]))

@@ -37,7 +37,6 @@ STAGED = ".new-"  # begins the name of the folder that a model is written to fir
 LOCK = ".lock"  # who saves, or finishes a save, takes turns
 WHOLE = ".whole"  # folder of a finished save whose files are being moved to their places
 STORE = "collection.sqlite"  # of a server, beside the bundle; so are files that begin with this name
-KINDS = ("F32", "F16", "I8")  # of vectors
 MOST_JSON, MOST_HEADER, MOST_ENTRY = 2**26, 2**23, 2**13  # bytes: of a JSON file, of a header, of an entry
 
 T = TypeVar("T")
@@ -217,7 +216,7 @@ def check_gallery(path: Path, dim: int) -> int:
     """The number N of gallery rows, after the shapes of vectors and the size of their entries are seen to agree."""
     found = read_shapes(path / GALLERY)
     kind, shape = found.get("vectors", ("", ()))
-    if kind not in KINDS or len(shape) != 2 or shape[1] != dim:
+    if kind != "F32" or len(shape) != 2 or shape[1] != dim:
         raise damage_error(path / GALLERY, f"its vectors are {kind} {shape}, and the network gives (N, {dim})")
     most = MOST_JSON // 64 + MOST_ENTRY * shape[0]
     size = (path / ENTRIES).stat().st_size

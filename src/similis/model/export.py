@@ -22,10 +22,7 @@ from similis.model.model import Model
 from similis.model.model_card import NOT_STATED, kept_record, model_card, run_record
 from similis.model.onnx_export import export_onnx
 from similis.model.verification import say_seen, threshold_of
-from similis.networks.precision import check_precision, narrow, round_weights, widen_all
-from similis.retrieval.evaluate import evaluate
 from similis.retrieval.gallery import entries_of
-from similis.retrieval.intervals import Interval, mean_interval
 from similis.retrieval.verification import verify
 from similis.run.machine import Machine
 from similis.run.result import RunResult
@@ -43,26 +40,7 @@ class Exported(NamedTuple):
     bytes: int
     model_hash: str
     threshold: float | None
-    rounding: Rounding | None
     onnx_difference: float | None
-
-
-class Rounding(NamedTuple):
-    """R@1 of labelled gallery images with the weights before and after rounding, and the change with its interval."""
-
-    precision: str
-    images: int
-    before: float
-    after: float
-    change: Interval
-
-    def __str__(self) -> str:
-        points = [f"{100 * part:+.2f}" for part in self.change]
-        return (
-            f"R@1 of {self.images:,} labelled images {100 * self.before:.2f} % before rounding, "
-            f"{100 * self.after:.2f} % as {self.precision}: {points[0]} points "
-            f"(95 % interval {points[1]} to {points[2]})"
-        )
 
 
 def export_bundle(
@@ -71,7 +49,6 @@ def export_bundle(
     machine: Machine,
     *,
     gallery: str | None = None,
-    precision: str | None = None,
     onnx: bool = False,
     licence: str = NOT_STATED,
     keep_trained: bool = False,
@@ -83,36 +60,29 @@ def export_bundle(
         out: folder to write.
         machine: device, workers, data root.
         gallery: data to search in; None for the images of the run, or the gallery of the saved model.
-        precision: of weights and vectors on the disk; None for the model's own.
         onnx: write the network as ONNX too.
         licence: for the card.
         keep_trained: choose the threshold on classes that trained the model, too, where there is none; it says so.
     """
     check_target(out)  # before hours of work
     check_unserved(out / STORE)
-    check_precision(precision or "float32")
     result = None if holds_model(source) else finished(source)
     model = load(source, device=machine.device, workers=machine.workers)
-    if precision in (None, model.embedder.precision):
-        check_collection(out / STORE, model.model_hash)
+    check_collection(out / STORE, model.model_hash)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
     far = FAR if model.chosen is None else model.chosen.far
     classes = unseen_classes(model, result, keep_trained) if model.chosen is None else model.chosen.classes
-    rounding = None
-    if precision is not None and precision != model.embedder.precision:
-        rounding = lower_precision(model, data, precision, classes)
-        check_collection(out / STORE, model.model_hash)  # which this has changed
     if model.chosen is None:
         choose_on(model, classes, far, keep_trained=keep_trained)
     file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)
     record = run_record(result) if result is not None else kept_record(source / CARD)
     model.name = model.name if result is None else result.folder.resolve().name
-    card = model_card(model, record=record, licence=licence, stored="" if rounding is None else f"{rounding}")
+    card = model_card(model, record=record, licence=licence)
     model.save(out, thumbnails=thumbnails, card=card, onnx=file)
     size = sum(file.stat().st_size for file in out.iterdir())
     threshold = None if model.chosen is None else model.chosen.value
-    return Exported(out, len(model.gallery), size, model.model_hash, threshold, rounding, difference)
+    return Exported(out, len(model.gallery), size, model.model_hash, threshold, difference)
 
 
 def open_gallery(source: Path, gallery: str | None, machine: Machine) -> Manifest:
@@ -169,27 +139,6 @@ def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_traine
         with suppress(UserError):  # too few pairs for this rate
             model.chosen = threshold_of(verify(found.embedded, far=rate), found.names, data)
             return
-
-
-def lower_precision(model: Model, data: Manifest | None, precision: str, classes: tuple[str, ...]) -> Rounding | None:
-    """Round the weights and embed the gallery again; returns the change of R@1, None without labels to tell it."""
-    if data is None:
-        raise UserError(
-            f"--precision {precision} given; it changes embeddings, and a saved model has no images to embed again: "
-            "name them with --gallery"
-        )
-    before = labelled_sample(model.gallery.contents(), classes)
-    round_weights(model.embedder, precision)
-    model.embedder.precision, model.folder, model.chosen = precision, None, None  # chosen and kept by other weights
-    vectors = widen_all(narrow({"vectors": model.encode(data)}, precision))["vectors"]
-    model.gallery.add(vectors, entries_of(data))
-    after = labelled_sample(model.gallery.contents(), classes)
-    if before is None or after is None:
-        return None
-    hits = [evaluate(each.embedded, ks=(1,)) for each in (before, after)]
-    change = mean_interval(hits[1].per_query["recall@1"] - hits[0].per_query["recall@1"], after.embedded.labels)
-    means = [each.means["recall@1"] for each in hits]
-    return Rounding(precision, len(after.embedded.labels), means[0], means[1], change)
 
 
 def example_images(model: Model, data: Manifest | None, machine: Machine) -> Tensor:

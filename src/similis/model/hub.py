@@ -166,7 +166,7 @@ def stage_upload(folder: Path, staged: Path, gallery: bool) -> None:
     card, about = (staged / CARD).read_text(encoding="utf-8"), bundle_files.read_json(staged / ABOUT)
     if not gallery:
         none = Contents(torch.empty(0, bundle_files.read_shapes(staged / GALLERY)["vectors"][1][1]), [], 0)
-        write_gallery(staged, none, about.get("precision", "float32"))
+        write_gallery(staged, none)
         (staged / bundle_files.THUMBNAILS).unlink(missing_ok=True)
         card = re.sub(r"^\| gallery \|.*$", "| gallery | not uploaded |", card, flags=re.MULTILINE)
     header = yaml.safe_dump(card_metadata(card, about), sort_keys=False, allow_unicode=True)

@@ -22,14 +22,13 @@ LIMITS = """## Limits
 """
 
 
-def model_card(model: Any, *, record: str = NO_RECORD, licence: str = NOT_STATED, stored: str = "") -> str:
+def model_card(model: Any, *, record: str = NO_RECORD, licence: str = NOT_STATED) -> str:
     """The card of a model as Markdown.
 
     Args:
         model: a :class:`similis.Model`, whose module imports this one.
         record: data, protocol and results, see :func:`run_record`.
         licence: under which the model may be used.
-        stored: what its precision has cost, in one sentence.
     """
     look, held, chosen = model.embedder.preprocessing, model.gallery.contents(), model.chosen
     sees = "vectors" if look is None else f"images of {look.size} x {look.size} pixels"
@@ -37,14 +36,13 @@ def model_card(model: Any, *, record: str = NO_RECORD, licence: str = NOT_STATED
     facts = [
         ("network", f"{plain(model.spec.backbone)}, from {sees} to {model.embedder.dim} dimensions"),
         ("model hash", f"`{model.model_hash}`"),
-        ("precision", f"{model.embedder.precision}{'. ' if stored else ''}{stored}"),
         ("gallery", f"{len(held.entries):,} images with {len(labels):,} labels"),
         ("licence", plain(licence)),
     ]
     if chosen is not None:
         words = f"{chosen.value:.4f} (95 % interval {chosen.low:.4f} to {chosen.high:.4f}) for a false accept rate of "
         words += f"{chosen.far:g}, chosen on {len(chosen.classes):,} classes of {plain(chosen.data)}"
-        facts.insert(3, ("threshold", words))
+        facts.insert(2, ("threshold", words))
     return f"# {plain(model.name)}\n\n{table(('', ''), facts)}\n\n{record}\n{LIMITS}"
 
 

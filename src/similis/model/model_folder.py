@@ -37,7 +37,6 @@ from similis.model.bundle_files import (
 from similis.model.finished import LOOK, read_network
 from similis.model.verification import Threshold, write_threshold
 from similis.networks.embedder import Embedder
-from similis.networks.precision import PRECISIONS, narrow, widen_all
 from similis.retrieval.gallery import Contents, Entry
 from similis.run.machine import Machine
 from similis.run.spec import ModelSpec
@@ -85,7 +84,7 @@ def save_model_folder(
     check_target(path)
     with stage_files(path) as staged:
         write_network(staged, embedder, spec, name)
-        write_gallery(staged, held, embedder.precision)
+        write_gallery(staged, held)
         if threshold is not None:
             write_threshold(staged, threshold)
         if trained_on is not None:
@@ -105,12 +104,12 @@ def save_model_folder(
 
 def write_network(path: Path, embedder: Embedder, spec: ModelSpec, name: str) -> None:
     """Write the weights, and how the network is built."""
-    precision, look = embedder.precision, embedder.preprocessing
-    save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"}, precision=precision)
+    look = embedder.preprocessing
+    save_model(path / WEIGHTS, embedder, {"contents": f"{FORMAT}/{name}"})
     began = None if spec.weights is None else Path(spec.weights).name  # the folders of this machine are private
     network = spec.model_copy(update={"weights": began}).model_dump(mode="json")
     about = {"format": FORMAT, "name": name, "network": network, "normalise": embedder.normalise,
-             "preprocessing": None if look is None else asdict(look), "precision": precision}  # fmt: skip
+             "preprocessing": None if look is None else asdict(look)}  # fmt: skip
     RunFolder(path).write(ABOUT, about)
 
 
@@ -124,9 +123,9 @@ def count_rates(held: Contents, threshold: Threshold | None, trained_on: Trained
     return error_rates(held, sorted(chosen))
 
 
-def write_gallery(path: Path, held: Contents, precision: str) -> None:
+def write_gallery(path: Path, held: Contents) -> None:
     """Write the vectors with their entries."""
-    save_tensors(path / GALLERY, narrow({"vectors": held.vectors}, precision), {"contents": entries_hash(held.entries)})
+    save_tensors(path / GALLERY, {"vectors": held.vectors}, {"contents": entries_hash(held.entries)})
     RunFolder(path).write(ENTRIES, {"entries": list(held.entries)})
 
 
@@ -146,7 +145,6 @@ def read_model_folder(path: Path, machine: Machine) -> tuple[Embedder, ModelSpec
             embedder = read_network(path / WEIGHTS, contents, spec, machine, normalise=normalise, look=look)
     except UserError as error:  # of an unknown network or option
         raise damage_error(path / ABOUT, error) from error
-    embedder.precision = about.get("precision", PRECISIONS[0])
     count = check_gallery(path, embedder.dim)
     entries = parse_entries(path, read_json(path / ENTRIES).get("entries"), count)
     vectors = read_vectors(path, entries)
@@ -181,7 +179,7 @@ def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Prep
         raise damage_error(path / ABOUT, error) from error
     kinds = {"name": str, "normalise": bool}
     wrong = [key for key, kind in kinds.items() if not isinstance(about.get(key), kind)]
-    wrong += ["precision"] if about.get("precision", PRECISIONS[0]) not in PRECISIONS else []
+    wrong += ["precision"] if about.get("precision", "float32") != "float32" else []  # of an earlier version
     wrong += ["image_size"] if (spec.image_size or 1) > MOST_PIXELS else []
     if look is not None and not (
         0 < look.size <= MOST_PIXELS
@@ -201,7 +199,7 @@ def check_network(path: Path, about: Mapping[str, Any]) -> tuple[ModelSpec, Prep
 def read_vectors(path: Path, entries: Sequence[Entry]) -> Tensor:
     """The vectors of a gallery with these entries, as float32."""
     try:
-        vectors = widen_all(read_tensors(path / GALLERY, entries_hash(entries))[0])["vectors"]
+        vectors = read_tensors(path / GALLERY, entries_hash(entries))[0]["vectors"]
     except DataError as error:
         raise damage_error(path / GALLERY, error) from error
     if not vectors.isfinite().all():

@@ -31,9 +31,6 @@ class Embedder(nn.Module):
         normalise: put embeddings on the unit sphere; the loss declares whether it wants that.
         generator: where the head's start comes from.
 
-    Attributes:
-        precision: with which weights and vectors are saved, see :func:`similis.networks.precision.round_weights`.
-
     Example:
         >>> from similis.networks.embedder import build_embedder
         >>> model = build_embedder(backbone="small_conv", dim=64)
@@ -60,7 +57,6 @@ class Embedder(nn.Module):
         self.head = build_initialised(lambda: nn.Linear(size, dim), generator) if dim else None
         self.dim = dim or size
         self.normalise = normalise
-        self.precision = "float32"
         self.freeze_batch_norm = freeze_batch_norm
         self._backbone_frozen = False
         if freeze_batch_norm:

@@ -8,12 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from similis.data.manifest import Manifest
 from similis.data.splits import Split, split_fingerprint
 from similis.networks.embedder import Embedder
-from similis.networks.precision import widen_all
 from similis.networks.weights import Loaded, weights_hash
 from similis.objective.loss import Loss
 from similis.run.trained_on import TRAINED, TrainedOn
@@ -54,8 +52,7 @@ def start_proxies(loss: Loss, classes: Mapping[int, str], folder: Path) -> int:
     """Give the proxies of classes that stay the values that the same loss has learned; how many classes stay."""
     if not (folder / PROXIES).exists():
         return 0
-    tensors, described = read_tensors(folder / PROXIES)
-    kept: dict[str, Tensor] = widen_all(tensors)
+    kept, described = read_tensors(folder / PROXIES)
     if described["contents"] != loss.entry.name:
         return 0
     known = {name: row for row, name in enumerate(json.loads(described["classes"]))}

@@ -17,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from similis.networks.precision import narrow, widen_all
 from similis.training.files import DamagedError, damage_error, replace_file
 from similis.values import DataError
 
@@ -78,16 +77,15 @@ def cached_tensors(path: Path, make: Callable[[], dict[str, Tensor]], metadata: 
     return tensors
 
 
-def save_model(path: Path, model: nn.Module, metadata: Mapping[str, str], *, precision: str = "float32") -> None:
-    """Write the weights of a model, with fewer bits if another precision is wanted."""
-    weights = {f"model/{key}": value for key, value in model.state_dict().items()}
-    save_tensors(path, narrow(weights, precision), metadata)
+def save_model(path: Path, model: nn.Module, metadata: Mapping[str, str]) -> None:
+    """Write the weights of a model."""
+    save_tensors(path, {f"model/{key}": value for key, value in model.state_dict().items()}, metadata)
 
 
 def load_model(model: nn.Module, path: Path, contents: str) -> None:
     """Put the weights that :func:`save_model` wrote into a model."""
     tensors, _ = read_tensors(path, contents)
     try:
-        model.load_state_dict({key.partition("/")[2]: value for key, value in widen_all(tensors).items()})
-    except (RuntimeError, DataError) as error:
+        model.load_state_dict({key.partition("/")[2]: value for key, value in tensors.items()})
+    except RuntimeError as error:
         raise damage_error(path, f"its weights do not fit the model as it is now: {error}") from error

@@ -12,7 +12,7 @@ from similis.study.plan.equal_terms import declared_differences
 from similis.study.records import epoch_samples
 from similis.study.report.judged_table import JudgedTable
 from similis.study.statistics.fair_table import FairTable, own_intervals
-from similis.study.statistics.rank_sums import RankSum, interquartile_mean, rank_sums
+from similis.study.statistics.rank_sums import RankSum, rank_sums
 from similis.study.statistics.variance_components import Scores
 
 
@@ -38,7 +38,6 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
     rows = []
     for c in table.order():
         name = table.names[c]
-        middle = interquartile_mean(table.scores.per_repetition[c])
         others = [np.mean([run["test"][key] for run in table.records[name]]) for key in shown]
         half = [format_half_width(each[c]) for each in (near, far)]
         mean = format_percent(table.scores.means[c])
@@ -49,16 +48,15 @@ def result_table(judged: JudgedTable, heading: str, cells: Mapping[str, str]) ->
                 cells.get(name, ""),
                 mean,
                 *half,
-                *map(format_percent, [middle, *others]),
+                *map(format_percent, others),
             ]
         )
     for name, recall in judged.floors.items():
         floor = Scores((name,), recall[None], table.scores.sizes)
         half = [format_half_width(each[0]) for each in own_intervals(floor)]
-        rows.append([f"baseline: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * (1 + len(shown))])
+        rows.append([f"baseline: {name}", "", "", format_percent(floor.means[0]), *half, *[""] * len(shown)])
     intervals = ["95 % interval for these test classes", "95 % interval for unseen classes"]
-    metrics = ["interquartile mean over repetitions, R@1 %", *shown.values()]
-    columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *metrics]
+    columns = ["contestant", "sampler", heading, "R@1 %", *intervals, *shown.values()]
     kept = [n for n in range(len(columns)) if not (n == 1 and len(set(samplers.values())) < 2) and (n != 2 or heading)]
     return Table([columns[n] for n in kept], [[row[n] for n in kept] for row in rows])
 

@@ -1,12 +1,11 @@
-"""Tables of verdicts: the column, the matrix, every number, contestants that are not above a baseline."""
+"""Tables of verdicts: the column, the matrix, every number."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from similis.study.report.judged_table import JudgedTable
-from similis.study.report.tables import Table, format_percent, format_settings
+from similis.study.report.tables import Table
 from similis.study.statistics.significance import TARGETS, Verdict
 from similis.study.statistics.verdicts import PairVerdict
 
@@ -38,32 +37,10 @@ def pair_table(verdicts: Sequence[PairVerdict]) -> Table:
     """Every number behind the sentences."""
     rows = [
         [v.first, v.second, v.target, v.verdict, f"{v.difference:+.2f}", f"{v.error:.2f}", f"{v.freedom:.1f}",
-         f"{v.low:+.2f} to {v.high:+.2f}", f"{v.p:.4f}", f"{v.equivalence:.4f}", f"{v.detectable:.2f}",
-         f"{v.improvement:.2f}"]
+         f"{v.low:+.2f} to {v.high:+.2f}", f"{v.p:.4f}", f"{v.equivalence:.4f}", f"{v.detectable:.2f}"]
         for v in verdicts
     ]  # fmt: skip
     columns = ["first", "second", "target", "verdict", "points", "standard error", "degrees of freedom",
-               "simultaneous 95 % interval", "p (Holm)", "p of equivalence (Holm)", "detectable with 80 % power",
-               "P(improvement)"]  # fmt: skip
+               "simultaneous 95 % interval", "p (Holm)", "p of equivalence (Holm)",
+               "detectable with 80 % power"]  # fmt: skip
     return Table(columns, rows)
-
-
-def below_table(judged: JudgedTable) -> Table:
-    """Contestants that are not above a baseline: recall, the baseline, and their settings."""
-    rows = []
-    for name, (floor, found) in sorted(judged.below.items(), key=lambda each: -each[1][1].difference):
-        settings = [describe_run(run) for run in judged.whole.records[name]]
-        mean = judged.whole.scores.means[judged.whole.names.index(name)]
-        rows.append([name, format_percent(mean), floor, f"{found.difference:+.2f}", f"{found.low:+.2f}",
-                     "; ".join(dict.fromkeys(settings))])  # fmt: skip
-    columns = ["contestant", "R@1 %", "baseline", "points above it", "lower end of the 95 % interval",
-               "settings"]  # fmt: skip
-    return Table(columns, rows)
-
-
-def describe_run(run: Mapping[str, Any]) -> str:
-    """The preset of one run, its options, and the settings that its search chose."""
-    objective = run["spec"]["objective"]
-    own = {**objective["options"], **run["settings"]}
-    short = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in own.items()}
-    return ", ".join(filter(None, [f"preset {objective['preset'] or 'defaults'}", format_settings(short)]))

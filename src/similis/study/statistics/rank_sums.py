@@ -1,4 +1,4 @@
-"""Summaries beside the verdicts: sums of ranks, interquartile means, the probability of improvement."""
+"""The thesis' own tournament beside the verdicts: sums of ranks."""
 
 from __future__ import annotations
 
@@ -7,31 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from similis.study.statistics.variance_components import Floats
 from similis.values import import_extra
-
-
-def interquartile_mean(values: Floats) -> float:
-    """Mean of the middle half of the repetitions: neither the best nor the worst repetition moves it.
-
-    Reference: Agarwal et al.: Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021.
-
-    Example:
-        >>> interquartile_mean(np.array([0.0, 1.0, 2.0, 9.0]))
-        1.5
-    """
-    return float(import_extra("scipy.stats").trim_mean(values, 0.25))
-
-
-def probability_of_improvement(first: Floats, second: Floats) -> float:
-    """Share of pairs of repetitions in which the first is better; a tie is half a win.
-
-    Example:
-        >>> probability_of_improvement(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
-        0.625
-    """
-    apart = first[:, None] - second[None, :]
-    return float(((apart > 0) + 0.5 * (apart == 0)).mean())
 
 
 @dataclass(frozen=True)

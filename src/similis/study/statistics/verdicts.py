@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from similis.study.statistics.power import required_sample
-from similis.study.statistics.rank_sums import probability_of_improvement
 from similis.study.statistics.significance import (
     LEVEL,
     MARGIN,
@@ -33,7 +32,6 @@ class PairVerdict:
         within_margin: whether these show that the difference is inside the margin.
         detectable: the difference that would be found with 80 % power.
         required: what would settle an undecided pair; otherwise empty.
-        improvement: share of pairs of repetitions in which the first is better.
     """
 
     first: str
@@ -52,7 +50,6 @@ class PairVerdict:
     level: float
     detectable: float
     required: str
-    improvement: float
 
     @property
     def sentence(self) -> str:
@@ -133,5 +130,4 @@ def pair_verdict(
         level=judgement.level,
         detectable=100 * float(judgement.detectable[pair]),
         required=required,
-        improvement=probability_of_improvement(scores.per_repetition[c], scores.per_repetition[d]),
     )
