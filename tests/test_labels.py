@@ -11,7 +11,7 @@ from similis.data.examples import FeatureData
 from similis.data.samplers.balanced import balanced
 from similis.data.samplers.mined import mined
 from similis.labels import encode_labels, number_classes
-from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.guided import Guided
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.values import Batch, Embedded, UserError
@@ -109,8 +109,7 @@ def test_named_classes_go_through_every_wrapper():
         named = similis.loss(name, class_ids=classes, **sizes)
         plain_loss = similis.loss(name, num_classes=3, **sizes)
         pairs = [(Nested(named, (4, 8)), Nested(plain_loss, (4, 8)))]
-        term = regulariser("language", class_similarity=torch.eye(3))
-        pairs += [(Combined(named, [(1.0, term)]), Combined(plain_loss, [(1.0, term)]))]
+        pairs += [(Guided(named, torch.eye(3)), Guided(plain_loss, torch.eye(3)))]
         pairs += [(CrossBatchMemory(named, size=8, dim=8), CrossBatchMemory(plain_loss, size=8, dim=8))]
         for one, other in pairs:
             for order in ([0, 1, 2, 3, 4, 5], [2, 1, 0, 5, 4, 3]):  # the second batch begins with another class

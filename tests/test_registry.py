@@ -16,8 +16,6 @@ from similis.registry import (
     miners,
     register_loss,
     register_miner,
-    register_regulariser,
-    regularisers,
     unknown,
 )
 from similis.values import UserError
@@ -90,10 +88,6 @@ def test_decorators_register_under_the_functions_name():
     def test_only_miner(similarity, positive, negative):
         """Finds nothing."""
 
-    @register_regulariser(paper="none", cost=Cost("1", "1"))
-    def test_only_term(x, labels):
-        """Adds nothing."""
-
     @register_loss(
         family="pair", geometry="none", input="raw", cost=Cost("1", "1"), paper="none", network="none", weight="none"
     )
@@ -102,11 +96,10 @@ def test_decorators_register_under_the_functions_name():
 
     try:
         assert miners.get("test_only_miner").returns == "pairs"
-        assert regularisers.get("test_only_term").cost == Cost("1", "1")
         assert losses.get("test_only_loss").forms == {"default": {}}
         assert losses.get("test_only_loss").function is test_only_loss
     finally:
-        for registry in (miners, regularisers, losses):
+        for registry in (miners, losses):
             for name in [n for n in registry._entries if n.startswith("test_only_")]:
                 del registry._entries[name]
 

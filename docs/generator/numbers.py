@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from similis.objective.language import language
 from similis.objective.losses import arcface, nca, npair, proxy_anchor, proxy_nca_pp
 from similis.objective.losses import margin as margin_loss
-from similis.objective.regularisers import language
 from tests.batches import A_LABELS, PROXIES_A, A, circle
 
 INDEX = torch.arange(6)

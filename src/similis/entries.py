@@ -1,4 +1,4 @@
-"""What is registered: losses, miners and regularisers with their traits, as the registry keeps them."""
+"""What is registered: losses and miners with their traits, as the registry keeps them."""
 
 from __future__ import annotations
 
@@ -105,13 +105,6 @@ class MinerEntry(Entry):
 
     returns: Literal["pairs", "triplets"]
     joint: bool = False
-
-
-@dataclass(frozen=True)
-class RegulariserEntry(Entry):
-    """A term that is added to a loss."""
-
-    cost: Cost
 
 
 def plain_loss(module: ModuleType, name: str) -> LossEntry | None:

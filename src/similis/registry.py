@@ -1,7 +1,7 @@
 """Names and what stands behind them: the one table that drives command line, docs and contracts.
 
 A loss file registers itself with :func:`register_loss`; nothing else has to be edited. Other packages name the
-module that registers as an entry point of the group ``similis.losses``, ``similis.miners`` or ``similis.regularisers``.
+module that registers as an entry point of the group ``similis.losses`` or ``similis.miners``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from similis.entries import LossEntry as LossEntry
 from similis.entries import MinerEntry as MinerEntry
 from similis.entries import Preset as Preset
 from similis.entries import Range as Range
-from similis.entries import RegulariserEntry as RegulariserEntry
 from similis.entries import plain_loss
 from similis.introspection import check_takes
 from similis.loss_file import MARK, content_hash, describe_failure, import_file, split_place
@@ -140,7 +139,6 @@ def find_communicator(group: object = None) -> Communicator | None:
 
 losses: Registry[LossEntry] = Registry("loss", "similis.objective.losses", plain_loss)
 miners: Registry[MinerEntry] = Registry("miner", "similis.objective.miners")
-regularisers: Registry[RegulariserEntry] = Registry("regulariser", "similis.objective.regularisers")
 
 
 def register_loss(
@@ -212,11 +210,6 @@ def register_miner(*, returns: Literal["pairs", "triplets"], paper: str, joint: 
         joint: its tuples of one anchor depend on those of others: it must see all rows at once.
     """
     return miners.register(lambda function: MinerEntry(function.__name__, function, paper, returns, joint))
-
-
-def register_regulariser(*, paper: str, cost: Cost) -> Callable[[F], F]:
-    """Register the decorated function as a regulariser under its own name."""
-    return regularisers.register(lambda function: RegulariserEntry(function.__name__, function, paper, cost))
 
 
 def check_known(kind: str, name: object, known: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Memory, nested sizes and weighted terms around every loss that takes them."""
+"""Memory, nested sizes and guidance around every loss that takes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from similis.objective.context import dense, tiles
-from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.guided import Guided
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
@@ -55,14 +55,12 @@ def test_nested(device, name):
     assert_same(got, want, device)
 
 
-def test_combined(device):
+def test_guided(device):
     x, labels = batch(60)
     likeness = torch.rand(CLASSES, CLASSES, generator=torch.Generator().manual_seed(0))
 
     def both():
-        return Combined(
-            make(losses.get("multi_similarity")), [(7.5, regulariser("language", class_similarity=likeness))]
-        )
+        return Guided(make(losses.get("multi_similarity")), likeness, weight=7.5)
 
     assert_same(step(both(), x, labels, device), step(both(), x, labels, CPU), device)
 

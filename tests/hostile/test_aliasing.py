@@ -13,7 +13,7 @@ from similis.objective.context import distributed
 from similis.objective.loss import loss
 from similis.objective.references import Block, batch_references
 from similis.objective.sharding import shard
-from similis.objective.wrappers.combined import regulariser
+from similis.objective.wrappers.guided import Guided
 from similis.values import Pairs, Triplets
 from tests.hostile.attacks import BACKENDS, batch, every_backend, every_form, same
 from tests.hostile.wrapped import WRAPPERS, proxies
@@ -147,9 +147,9 @@ def test_a_joined_batch_keeps_nothing_of_the_caller(wrapper, only_rank):
         assert same(values(fresh(), reuse=True), values(fresh(), reuse=False))
 
 
-def test_a_regulariser_keeps_its_own_class_similarities():
+def test_a_guided_loss_keeps_its_own_class_similarities():
     similar = torch.eye(CLASSES).add(0.1)
-    term = regulariser("language", class_similarity=similar)
+    term = Guided(loss("triplet"), similar)
     want = term(*batch())
     spoil(similar)
     assert torch.equal(term(*batch()), want)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import similis
 from similis.model.verification import Threshold
-from similis.objective.wrappers.combined import Combined
+from similis.objective.wrappers.guided import Guided
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.values import SimilisError, UserError
@@ -142,7 +142,7 @@ def test_a_plain_loader_is_embedded_and_verified_without_ids():
 @pytest.mark.parametrize("wrap", [
     lambda loss: CrossBatchMemory(loss, size=8, dim=4),
     lambda loss: Nested(loss, (2, 4)),
-    lambda loss: Combined(loss, []),
+    lambda loss: Guided(loss, torch.eye(2)),
 ])  # fmt: skip
 def test_every_wrapper_hands_its_parameters_to_an_optimiser(wrap):
     loss = similis.loss("proxy_anchor", num_classes=3, dim=4)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from similis.objective.loss import Loss, loss
-from similis.objective.wrappers.combined import Combined, Regulariser, regulariser
+from similis.objective.wrappers.guided import Guided, Objective
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from tests.proof import CLASSES, DIM
@@ -16,8 +16,8 @@ def proxies() -> Loss:
     return loss("proxy_anchor", num_classes=CLASSES, dim=DIM)
 
 
-def words() -> Regulariser:
-    return regulariser("language", class_similarity=torch.eye(CLASSES).add(0.1))
+def guided(made: Objective) -> Guided:
+    return Guided(made, torch.eye(CLASSES).add(0.1), weight=0.5)
 
 
 WRAPPERS: dict[str, Callable[[], nn.Module]] = {
@@ -27,9 +27,8 @@ WRAPPERS: dict[str, Callable[[], nn.Module]] = {
     "late memory": lambda: CrossBatchMemory(loss("triplet"), 30, DIM, start=1),
     "nested": lambda: Nested(proxies(), (2, DIM)),
     "memory of nested": lambda: CrossBatchMemory(Nested(loss("supcon"), (2, DIM)), 30, DIM),
-    "combined": lambda: Combined(loss("multi_similarity"), [(0.5, words())]),
-    "combined with memory": lambda: Combined(CrossBatchMemory(loss("supcon"), 30, DIM), [(0.5, words())]),
-    "language": words,
+    "guided": lambda: guided(loss("multi_similarity")),
+    "guided with memory": lambda: guided(CrossBatchMemory(loss("supcon"), 30, DIM)),
     "mined pairs": lambda: loss("contrastive", miner="multi_similarity"),
     "mined at random": lambda: loss("margin", miner="distance_weighted"),
     "memory with a miner": lambda: CrossBatchMemory(loss("triplet", miner="semi_hard"), 30, DIM),

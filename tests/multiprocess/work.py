@@ -10,7 +10,7 @@ from similis.objective.context import distributed, tiles
 from similis.objective.loss import Loss
 from similis.objective.ranks import Ranks
 from similis.objective.sharding import shard
-from similis.objective.wrappers.combined import Combined, regulariser
+from similis.objective.wrappers.guided import Guided
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.registry import losses
@@ -47,7 +47,7 @@ def objective(name: str, form: str, seed: int, dtype: torch.dtype, kind: str = "
     if kind == "memory":
         return CrossBatchMemory(made, size=20, dim=DIM).to(dtype)
     if kind == "language":
-        return Combined(made, [(2.0, regulariser("language", class_similarity=likeness(seed).to(dtype)))])
+        return Guided(made, likeness(seed).to(dtype), weight=2.0)
     return made
 
 

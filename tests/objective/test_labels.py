@@ -6,7 +6,7 @@ import torch
 import similis.objective.losses  # noqa: F401 - fills the registry
 from similis.objective.batch import check_labels
 from similis.objective.loss import loss
-from similis.objective.wrappers.combined import regulariser
+from similis.objective.wrappers.guided import Guided
 from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_batch
@@ -44,7 +44,7 @@ def replace_one(labels, label):
 @pytest.mark.usefixtures("fresh_compiler")
 def test_a_compiled_loss_refuses_unknown_class_ids(name):
     if name == "language":
-        made = regulariser(name, class_similarity=torch.eye(4).double(), class_ids=IDS)
+        made = Guided(loss("contrastive"), torch.eye(4).double(), class_ids=IDS)
     else:
         made = loss(name, class_ids=IDS, dim=5).double()
     fast, known = compiled(made), torch.tensor(IDS)[LABELS]

@@ -14,7 +14,7 @@ import torch
 from similis.data.sampling import samplers
 from similis.networks.backbone import HANDED_OVER, ZOO, backbones
 from similis.objective.loss_options import get_preset
-from similis.registry import losses, miners, regularisers
+from similis.registry import losses, miners
 from similis.run.source import source_hash
 from similis.run.spec import RunSpec
 from similis.run.warm_start import start_files
@@ -75,8 +75,6 @@ def source_fingerprints(spec: RunSpec) -> dict[str, str]:
     }
     if miner is not None:
         found["miner"] = source_hash(miners, miner)
-    if objective.language is not None:
-        found["language"] = source_hash(regularisers, "language")
     return found
 
 

@@ -20,7 +20,7 @@ from similis.data.splits import Split, split_data
 from similis.networks.embedder import Embedder
 from similis.networks.text import load_similarity
 from similis.objective.loss import Loss, loss
-from similis.objective.wrappers.combined import Combined, Objective, regulariser
+from similis.objective.wrappers.guided import Guided, Objective
 from similis.objective.wrappers.memory import CrossBatchMemory
 from similis.objective.wrappers.nested import Nested
 from similis.retrieval.offline_mining import Mined
@@ -133,7 +133,7 @@ def images_for(
     return Loader(data, workers=machine.workers, channels_last=True, device=machine.chosen)
 
 
-def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Objective | Combined:
+def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Objective | Guided:
     """The loss with its memory, nested sizes and language guidance.
 
     Args:
@@ -151,8 +151,7 @@ def build_objective(spec: RunSpec, classes: Mapping[int, str], dim: int) -> Obje
     if o.language is None:
         return made
     matrix = load_similarity(o.language).select(list(classes.values()))
-    words = regulariser("language", class_similarity=matrix, class_ids=class_ids)
-    return Combined(made, [(o.language_weight, words)])
+    return Guided(made, matrix, class_ids=class_ids, weight=o.language_weight)
 
 
 def base_loss(objective: nn.Module) -> Loss:

@@ -29,7 +29,7 @@ def source_hash(registry: Registry[Any], name: str) -> str:
     record of their versions.
 
     Args:
-        registry: losses, miners, samplers, backbones or regularisers.
+        registry: losses, miners, samplers or backbones.
         name: of an entry.
     """
     entry = registry.get(name)

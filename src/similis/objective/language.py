@@ -11,13 +11,8 @@ from similis.objective.comparison.compare import compare
 from similis.objective.references import References
 from similis.objective.terms.reductions import Term, lse, total
 from similis.objective.terms.tile import Tile
-from similis.registry import Cost, register_regulariser
 
 
-@register_regulariser(
-    paper="Roth, Vinyals, Akata: Integrating Language Guidance into Vision-based Deep Metric Learning, CVPR 2022",
-    cost=Cost(time="B^2 D", memory="B D + C^2"),
-)
 def language(
     embeddings: Tensor,
     labels: Tensor,
@@ -50,7 +45,10 @@ def language(
 
     When to use: fine-grained classes with speaking names, beside a pair or proxy loss, weight 5 to 10.
 
-    Reference: Roth, Vinyals, Akata, CVPR 2022, Eq. 28 to 30 of the survey.
+    Cost: time B^2 D, memory B D + C^2.
+
+    Reference: Roth, Vinyals, Akata: Integrating Language Guidance into Vision-based Deep Metric Learning, CVPR 2022;
+        Eq. 28 to 30 of the survey.
 
     Example:
         >>> import torch

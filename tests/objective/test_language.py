@@ -3,10 +3,9 @@
 import pytest
 import torch
 
+from similis.objective.language import language
 from similis.objective.loss import loss
-from similis.objective.regularisers.language import language
-from similis.objective.wrappers.combined import Combined, regulariser
-from similis.registry import regularisers
+from similis.objective.wrappers.guided import Guided
 from similis.values import UserError
 from tests.batches import A_LABELS, A, random_batch
 from tests.plain import dot, lse, mean, on_sphere
@@ -71,15 +70,11 @@ def test_combines_with_a_loss_by_weight_and_by_class_ids():
     names = NAMES[order][:, order]
     labels = torch.tensor([ids[int(y)] for y in A_LABELS])
     base = loss("triplet")
-    both = Combined(base, [(7.5, regulariser("language", class_similarity=names, class_ids=ids.values()))])
+    both = Guided(base, names, class_ids=ids.values(), weight=7.5)
     expected = base(A, labels).item() + 7.5 * language(A, A_LABELS, NAMES).item()
     assert both(A, labels).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_errors_name_what_is_allowed():
     with pytest.raises(UserError, match="square matrix"):
-        regulariser("language", class_similarity=torch.zeros(2, 3))
-    with pytest.raises(UserError, match="did you mean 'shift'"):
-        regulariser("language", class_similarity=NAMES, shft=1.0)
-    with pytest.raises(UserError, match="did you mean 'language'"):
-        regularisers.get("languag")
+        Guided(loss("triplet"), torch.zeros(2, 3))
