@@ -45,9 +45,6 @@ def fine_tuning_rows() -> Iterator[str]:
     yield from (*fine_tuning.untouched_rows(trained), *(fine_tuning.page_row(*each) for each in trained.items()))
     for each in figures("classification.json").items():
         yield from classification.page_rows(*each)
-    for name, row in figures("untouched.json").items():
-        cells = interval(row["recall@1"]), interval(row["gain recall@1"], "+"), interval(row["map@r"])
-        yield f"| {' | '.join(name.split())} | {row['pixels']} | {' | '.join(cells)} |"
     for name, row in figures("two-views.json").items():
         cells = interval(row["recall@1"]), interval(row["gain recall@1"], "+"), interval(row["map@r"])
         seeds = ", ".join(f"{100 * each:.1f}" for each in row["recall@1 of each seed"])
