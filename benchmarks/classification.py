@@ -4,9 +4,8 @@ Classes that no network here was trained on: all of Grocery, the test classes of
 features of EfficientNet-lite0 and lite1 as published, at 160 pixels. Of the classes a tenth is enrolled with five
 photos, another tenth is not in the gallery, and all others have three quarters of their photos there. Up to 40 other
 photos of each class ask. Three draws; intervals resample classes. Rules: the nearest photo, the class whose mean is
-nearest, the five nearest with one vote each (what ``classify`` did before), and the rule of ``classify``. "Unknown" is
-a photo below the threshold that refuses 5 % of the gallery's own photos; before, one at which strangers were accepted
-as often as friends were refused. ``SIMILIS_DATA`` names the folder of photos and of the weights of lite0,
+nearest, and the rule of ``classify``. "Unknown" is a photo below the threshold that refuses 5 % of the gallery's own
+photos. ``SIMILIS_DATA`` names the folder of photos and of the weights of lite0,
 ``benchmarks.lite_weights`` makes those of lite1; features are kept below ``runs/classification``.
 """
 
@@ -74,34 +73,12 @@ def class_mean(queries: Tensor, gallery: Tensor, labels: Tensor) -> Tensor:
     return (queries @ normalize(means, dim=1).T).argmax(1)
 
 
-def five_votes(queries: Tensor, gallery: Tensor, labels: Tensor) -> Tensor:
-    """The class that most of the five nearest photos have, the more similar one of equals."""
-    near = search(queries, gallery, 5)
-    votes = torch.zeros(len(queries), int(labels.max()) + 1, dtype=torch.float64)
-    return votes.scatter_add_(1, labels[near.index], 1 + near.similarity.double() / 100).argmax(1)
-
-
 def by_size(queries: Tensor, gallery: Tensor, labels: Tensor) -> Tensor:
     """The rule of ``Model.classify``."""
     return classify_neighbors(search(queries, gallery, 50), labels).labels
 
 
-def balanced_threshold(gallery: Tensor, labels: Tensor) -> float:
-    """The similarity that photos of other classes reach as often as photos of the own class do not."""
-    similarity = (gallery @ gallery.T).fill_diagonal_(-2)
-    same = labels[:, None] == labels
-    friends, strangers = (similarity.masked_fill(mask, -2).amax(1) for mask in (~same, same))
-    steps = torch.linspace(0, 1, 1001)
-    gaps = [abs(float((strangers >= t).float().mean() - (friends[friends > -2] < t).float().mean())) for t in steps]
-    return float(steps[int(torch.tensor(gaps).argmin())])
-
-
-RULES: dict[str, tuple[Callable[..., Tensor], Callable[..., float]]] = {
-    "five votes (before)": (five_votes, balanced_threshold),
-    "nearest": (nearest, unknown_threshold),
-    "class mean": (class_mean, unknown_threshold),
-    "for the size (now)": (by_size, unknown_threshold),
-}
+RULES: dict[str, Callable[..., Tensor]] = {"nearest": nearest, "class mean": class_mean, "for the size": by_size}
 
 
 def measure(data: str, network: str) -> dict[str, Any]:
@@ -112,8 +89,8 @@ def measure(data: str, network: str) -> dict[str, Any]:
         rows = divide(labels, draw)
         names, own = labels[rows["gallery"]].unique(return_inverse=True)
         gallery = vectors[rows["gallery"]]
-        for rule, (name, limit) in RULES.items():
-            threshold = limit(gallery, own)
+        threshold = unknown_threshold(gallery, own)
+        for rule, name in RULES.items():
             for kind in ("known", "enrolled", "strange"):
                 queries, truth = vectors[rows[kind]], labels[rows[kind]]
                 near = search(queries, gallery, 1)
