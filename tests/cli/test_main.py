@@ -10,6 +10,7 @@ import yaml
 from similis import __version__
 from similis.cli import HELP as GROUPS
 from similis.cli import TRAIN_HELP, VERBS, app, function_at, main
+from similis.figures.formula import formula_of, to_text
 from similis.registry import losses, miners
 from similis.run.spec import parse_spec
 
@@ -122,6 +123,9 @@ def test_show_tells_everything_the_registry_knows(entry, capsys):
     assert all(form in flat for form in entry.forms)
     assert all(preset in flat and p.source in flat for preset, p in entry.presets.items())
     assert all(argument in flat for argument in entry.learns)
+    assert to_text(formula_of(entry.function)).split()[-1] in flat
+    assert not set("\\÷⟦⟧") & set(flat), "commands of TeX"
+    assert flat.count("(") == flat.count(")")
 
 
 def test_draw_writes_a_picture_of_the_form(tmp_path, capsys):

@@ -27,7 +27,7 @@ def _clean_registry(tmp_path, monkeypatch):
         registry.fill()
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr("similis.study.looks.LOOKS", (3,))  # repetitions of `similis compare`, instead of up to 15
-    monkeypatch.setattr("similis.study.search.contestant_search.search_budget", lambda *_: 2)  # the preset, one trial
+    monkeypatch.setattr("similis.study.search.contestant_search.search_budget", lambda *_: 1)  # the preset
     monkeypatch.chdir(tmp_path)
 
 

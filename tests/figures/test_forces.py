@@ -5,7 +5,6 @@ import torch
 from matplotlib.collections import PathCollection
 from matplotlib.text import Annotation
 
-from similis.cli.losses import show
 from similis.figures.force_plot import STILL, draw_forces, save_forces
 from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
 from similis.figures.formula import break_lines, formula_of, to_mathtext, to_text
@@ -84,15 +83,6 @@ def test_every_formula_can_be_drawn(entry):
     formula = formula_of(entry.function)
     assert formula
     assert to_mathtext(formula)
-
-
-@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
-def test_a_terminal_gets_every_formula_without_commands_of_tex(entry, capsys):
-    show(name=entry.name)
-    shown = capsys.readouterr().out
-    assert to_text(formula_of(entry.function)).split()[-1] in shown
-    assert not set("\\÷⟦⟧") & set(shown)
-    assert shown.count("(") == shown.count(")")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_tiles_of_any_size_give_what_one_matrix_gives(entry, form):
 # In float32 the order of a sum is worth 1e-7, which a scale of 64 in an exponent makes 1e-5 of.
 # Half-precision inputs are widened on the way in; their gradient is rounded once, to 8 bits.
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)])
-@pytest.mark.parametrize(("entry", "form"), FORMS)
+@pytest.mark.parametrize(("entry", "form"), SHAPED)
 def test_narrow_numbers(entry, form, dtype, tolerance):
     x, labels = random_batch(1, DIM, duplicates=False)
     made = build(entry, form, dtype=torch.float32)
@@ -61,7 +61,7 @@ def test_a_memory_in_which_images_of_the_batch_have_other_labels(entry, form):
                 assert_same(results(older, x, labels, parameters), want, f"memory, {rows} x {columns}")
 
 
-@pytest.mark.parametrize(("entry", "form"), [f for f in FORMS if f.values[0].relation != "none"])
+@pytest.mark.parametrize(("entry", "form"), [f for f in SHAPED if f.values[0].relation != "none"])
 def test_a_relation_with_grades_and_pairs_that_do_not_count(entry, form):
     x, labels = random_batch(0, DIM)
     matrix = relation_of(entry, labels).double()
