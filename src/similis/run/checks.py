@@ -13,7 +13,7 @@ from similis.registry import losses
 from similis.run.parts import Source
 from similis.run.protocol import training_steps
 from similis.run.spec import RunSpec
-from similis.values import DataError, UserError
+from similis.values import DataError, UserError, import_extra
 
 
 class Layout(NamedTuple):
@@ -28,6 +28,8 @@ def check_run(spec: RunSpec, source: Source) -> None:
     o = spec.objective
     check_settings(o.loss, o.options, preset=o.preset, miner=o.miner)
     check_views(spec)
+    if spec.evaluation.clustering:
+        import_extra("sklearn.cluster")  # what is missing should be said before hours of work
     split, steps = source.split, training_steps(spec, source.split)
     for step in steps[:1]:
         check_layout(spec, source.manifest.labels[step.rows])
