@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from similis.cli.screen import console
+from similis.run.cost import format_duration
 from similis.run.machine import Watch
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Display(Watch):
         if self._bar is not None:
             self._bar.update(self._task, completed=step, words=words)
         elif self._epochs and step % max(1, self._steps // self._epochs) == 0:
-            left = format_clock(spent / max(1, step - self._done) * (self._steps - step))
+            left = format_duration(spent / max(1, step - self._done) * (self._steps - step))
             self.screen.print(f"step {step}/{self._steps}  {words}  {left} left", markup=False)
 
     def on_validation(self, epoch: int, value: float, best: float) -> None:
@@ -86,13 +87,3 @@ class Display(Watch):
         """Move the bar of the phase."""
         if self._bar is not None:
             self._bar.advance(self._task, count)
-
-
-def format_clock(seconds: float) -> str:
-    """Minutes and seconds.
-
-    Example:
-        >>> format_clock(75.4)
-        '1:15'
-    """
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

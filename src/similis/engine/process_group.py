@@ -15,7 +15,9 @@ from similis.values import UserError
 if TYPE_CHECKING:
     from similis.engine.collectives import Collectives
 
-TIMEOUT = 1800.0  # seconds that a process waits for the others within one collective
+# Seconds that a process waits for the others within one collective. Long, because the first rank may embed a whole test
+# split alone; a lost rank is noticed by its launcher or its closed connection.
+TIMEOUT = 86400.0
 
 
 @contextmanager

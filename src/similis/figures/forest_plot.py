@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-LONGEST = 36  # characters of a name
+LONGEST = 44  # characters of a name
 
 
 class ForestRow(NamedTuple):
@@ -51,7 +51,7 @@ def draw_forest(rows: Sequence[ForestRow], title: str, *, margin: float, axis: s
     axes.set_title(fill(title, 90), fontsize=10)
     axes.grid(axis="x", color="0.9")
     handles = [axes.lines[1], axes.lines[2], axes.patches[0], *(dots if rows[-1].repetitions else ())]
-    labels = ["95 % interval, unseen classes", "these test classes", f"within {margin:g} points", "one repetition"]
+    labels = ["95 % interval, unseen classes", "these test classes", f"within ±{margin:g} points", "one repetition"]
     figure.tight_layout(rect=(0, 0.42 / figure.get_size_inches()[1], 1, 1))
     figure.legend(handles, labels[: len(handles)], loc="lower center", ncols=4, fontsize=8, frameon=False)
     return figure

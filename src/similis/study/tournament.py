@@ -151,8 +151,7 @@ def run_final(folder: TournamentFolder, job: jobs.FinalJob) -> Record:
     plan = folder.begin()
     with hold_lock(folder.path / "locks" / job.name):
         chosen = folder.records.read(f"search-{jobs.search_name(plan, job.contestant, job.repetition)}")
-        if chosen is None:
-            raise UserError(f"{job.contestant} was not searched yet; run the tournament from its plan")
+        assert chosen is not None, "searches end before final runs begin"
         spec = jobs.final_spec(plan, job, chosen["settings"])
         sources, known = source_fingerprints(spec), folder.records.read(job.name)
         if known is not None:

@@ -112,7 +112,8 @@ def look_verdicts(
         judgement = judge_look(scores, looks, target, most=most, last=last, margin=margin)
         verdict = pair_verdict(scores, found, judgement, 0, margin)
         sample = required_sample(found, 0, 1, target, margin=margin)
-        if verdict.verdict == "undecided" and not last and sample.classes is None and sample.is_within(most):
+        enough = sample.classes is None and sample.repetitions is not None and sample.repetitions <= most
+        if verdict.verdict == "undecided" and not last and enough:
             verdict = replace(verdict, required=f"interim analyses up to {most} repetitions are expected to settle it")
         out.append(verdict)
     return out

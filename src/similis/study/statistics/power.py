@@ -41,10 +41,6 @@ class RequiredSample:
     classes: int | None
     margin: float
 
-    def is_within(self, most: int) -> bool:
-        """Whether at most that many repetitions are needed."""
-        return self.repetitions is not None and self.repetitions <= most
-
     def describe(self, have: int) -> str:
         """One clause, after an experiment with ``have`` repetitions."""
         if self.repetitions is None:
