@@ -196,6 +196,15 @@ def test_clustering_is_seeded_and_finds_clear_classes():
     assert max(one["pair_f1"] for one in scores) == pytest.approx(1.0)
 
 
+def test_clusters_that_mix_classes_have_the_figures_of_their_table():
+    """Clusters of three and one, classes of two and two: one of three pairs in a cluster is of one class."""
+    x = torch.tensor([[1.0, 0.0], [1.0, 0.01], [1.0, -0.01], [0.0, 1.0]])
+    found = evaluate(x, [0, 0, 1, 1], ks=(1,), clustering=True).whole
+    mutual = 0.5 * math.log(4 / 3) + 0.25 * math.log(2 / 3) + 0.25 * math.log(2)
+    entropies = math.log(2), 2 * math.log(2) - 0.75 * math.log(3)
+    assert found == {"nmi": pytest.approx(2 * mutual / sum(entropies)), "ami": pytest.approx(0.0), "pair_f1": 0.4}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
