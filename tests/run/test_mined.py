@@ -147,9 +147,13 @@ def test_neighbours_are_random_pairs_with_the_nearest_negative_of_either_end(tmp
 
 PAIR = [(entry.name, {}) for entry in losses if not entry.learns]
 OWN = [("proxy_repulsion", {"form": form}) for form in ("proxies", "samples", "hybrid")]
+FAST = [("contrastive", {}), ("lifted", {}), OWN[1]]  # pairs, mined tuples, proxies; the others are long proofs
 
 
-@pytest.mark.parametrize(("name", "options"), [*PAIR, *OWN])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(*each, marks=() if each in FAST else pytest.mark.slow) for each in [*PAIR, *OWN]],
+)
 def test_every_pair_loss_and_the_thesis_own_train_on_mined_batches(tmp_path, name, options):
     changes = {"objective__loss": name, "objective__options": options, "training__epochs": 1}
     stage = mined_stage(tmp_path, **changes)
