@@ -44,7 +44,7 @@ TIERS = {
             "tests/hostile/test_disks.py", "tests/hostile/test_silences.py", "tests/study",
             "tests/serving/test_durability.py", "tests/model",
         ),
-        ("src/similis/run", "src/similis/training", "src/similis/study", "src/similis/serving"),
+        ("src/similis/run", "src/similis/training", "src/similis/study", "src/similis/serving", "src/similis/model"),
     ),
     "ray": Tier(
         ("tests/engine", "tests/docs/test_examples.py"), (ENGINE, "src/similis/run/distributed.py", "examples")

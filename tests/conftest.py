@@ -20,7 +20,6 @@ QUICK = (
 # Tests of those files that stay out: the only ones to import a compiler, scikit-learn, Matplotlib or another library.
 LEFT_OUT = {
     "test_it_compiles_to_one_graph_and_maps_over_batches", "test_draw_writes_a_picture_of_the_form",
-    "test_a_metric_without_the_extra_of_its_pictures_is_refused_before_it_learns",
     "test_where_every_anchor_has_positives_the_peer_agrees_on_the_generalised_form",
 }  # fmt: skip
 

@@ -33,10 +33,6 @@ ABOUT_THE_HOST = {
         "test_labels.py::test_a_compiled",
         "test_labels.py::test_a_lowered_graph",
     ),
-    "the emulated device has no kernel for sums of sparse and dense": (
-        "test_sampled_classes.py::test_all_classes_are_the_loss",
-        "test_sparse_state.py",
-    ),
     "samplers take labels and lists of the host, where offline mining leaves them": (
         "test_offline_mining.py::test_batches_are_pairs",
         "test_offline_mining.py::test_nearest_one_is_lifted",

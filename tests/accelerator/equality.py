@@ -37,14 +37,7 @@ def step(made: nn.Module, x: Tensor, labels: Tensor, device: torch.device, **mor
     found = {"value": value, "gradient of the embeddings": mine.grad}
     found |= {f"gradient of {name}": p.grad for name, p in made.named_parameters() if p.grad is not None}
     found |= {f"buffer {name}": b for name, b in made.named_buffers()}
-    return {name: densified(t).detach().cpu() for name, t in found.items()}
-
-
-def densified(t: Tensor) -> Tensor:
-    """A sparse gradient as a matrix of the host."""
-    if not t.is_sparse:
-        return t
-    return torch.sparse_coo_tensor(t._indices().cpu(), t._values().cpu(), t.shape, check_invariants=False).to_dense()
+    return {name: t.detach().cpu() for name, t in found.items()}
 
 
 def assert_same(got: Any, want: Any, device: torch.device, what: str = "") -> None:

@@ -18,11 +18,10 @@ from similis.registry import losses
 from tests.accelerator.equality import batch, make
 from tests.contracts.test_broken import copy_of
 from tests.objective.miners.test_every_miner import USERS
-from tests.proof import forms, registered, shaped_forms
+from tests.proof import registered, shaped_forms
 
 ROWS, CLASSES, DIM = 1024, 1250, 16
 QUARTERS = Tiling(ROWS // 2, ROWS // 2)
-FORMS = [pytest.param(entry, form, id=f"{entry.name}:{form}") for entry, form in forms()]
 MINING_WAITS = 14  # of a step that mines: what is found decides the shapes of lists
 
 

@@ -158,7 +158,7 @@ def test_another_version_is_refused_with_those_that_are_read(bundle, version):
 
 
 @pytest.mark.parametrize("claims", [2**62, 2**26, 0])
-@pytest.mark.parametrize("name", [WEIGHTS, GALLERY, "thumbnails.safetensors"])
+@pytest.mark.parametrize("name", [WEIGHTS, GALLERY, "thumbnails.safetensors", "trained-on.safetensors"])
 def test_a_header_that_claims_too_much_is_refused(bundle, name, claims):
     data = (bundle / name).read_bytes()
     (bundle / name).write_bytes(struct.pack("<Q", claims) + data[8:])

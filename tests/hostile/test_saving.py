@@ -1,5 +1,6 @@
 """A save that fails or is killed leaves the old model or the new one; an index deletes only what is its own."""
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -14,7 +15,7 @@ import torch
 import similis
 from similis.model.bundle_files import ABOUT, LOCK, WEIGHTS, WHOLE
 from similis.training.file_lock import hold_lock
-from similis.values import DataError
+from similis.values import DataError, UserError
 from tests.data.pictures import picture
 
 STEPS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir")  # audit events that change a folder
@@ -195,3 +196,24 @@ def test_a_reader_waits_while_another_moves_files(models, tmp_path):
             with pytest.raises(TimeoutError):
                 found.result(0.5)
         assert len(found.result().gallery) == 9
+
+
+def test_a_lock_that_another_user_has_made_can_be_held(tmp_path, monkeypatch):
+    """Root may write everything, so the refusal of the system is made here."""
+    (tmp_path / ".lock").touch()
+    opened = os.open
+
+    def refuse(path, flags, mode=0o777):
+        if flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        hold_lock(tmp_path / ".lock"),
+        pytest.raises(UserError, match="held"),
+        hold_lock(tmp_path / ".lock", busy="held"),
+    ):
+        pass
+    with pytest.raises(PermissionError), hold_lock(tmp_path / "other"):
+        pass

@@ -1,5 +1,7 @@
 """What a run refuses before it trains: recall of nothing, batches that cannot be made."""
 
+import sys
+
 import pytest
 import torch
 
@@ -8,7 +10,7 @@ from similis.data.sampling import samplers
 from similis.data.splits import split_data
 from similis.run.checks import Layout, check_layout, check_matches, check_run, fitting_layout, is_possible
 from similis.run.parts import Source
-from similis.values import DataError, UserError
+from similis.values import DataError, MissingExtraError, UserError
 from tests.data.pictures import picture, write
 from tests.run.small import ran, small
 
@@ -28,6 +30,13 @@ def test_one_image_of_each_class_is_refused_before_anything_is_trained(tmp_path)
     assert not (tmp_path / "runs").exists()
     with pytest.raises(DataError, match=r"found 6 test images of 6 classes.* or leave the test out with"):
         ran(tmp_path / "runs", data__source=str(photos), training__epochs=0)
+
+
+def test_what_an_evaluation_needs_is_asked_for_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    with pytest.raises(MissingExtraError, match="sklearn"):
+        ran(tmp_path / "runs", evaluation__clustering=True)
+    assert not list(tmp_path.glob("runs/*/*"))
 
 
 def test_what_the_sentences_offer_instead_works(tmp_path):

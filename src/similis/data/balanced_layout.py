@@ -15,9 +15,8 @@ from similis.data.sampling import Ints
 
 
 class LabelGroups(NamedTuple):
-    """Class number of each row (N,), rows grouped by class (N,), where each class begins (C,), its size (C,)."""
+    """Rows grouped by class (N,), where each class begins (C,), its size (C,)."""
 
-    numbers: Ints
     members: Ints
     starts: Ints
     sizes: Ints
@@ -114,4 +113,4 @@ def group_by_label(labels: Ints) -> LabelGroups:
     """Rows by class, classes in the order of their ids."""
     _, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     members = np.argsort(numbers, kind="stable")
-    return LabelGroups(numbers.astype(np.int64), members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))
+    return LabelGroups(members, np.cumsum(sizes) - sizes, sizes.astype(np.int64))

@@ -26,9 +26,9 @@ class Manifest:
 
     Columns: ``id`` (int64, kept by :meth:`select`), ``path`` (relative, or the member of an archive),
     ``label`` (0-based, contiguous), ``class_name``; optional ``bytes``, ``vector`` (ready features in place of
-    an image), ``group`` (photos that must not answer each other: one session, one vendor), ``super_class``,
-    ``role`` (query, gallery, both), ``split`` (train, test: an official one),
-    ``content`` (the hash of the image's bytes, from :meth:`with_content`).
+    an image), ``group`` (photos that must not answer each other: one session, one vendor), ``super_class`` (kept with
+    the data; nothing reads it), ``role`` (query, gallery, both), ``split`` (train, test: an official one), ``content``
+    (the hash of the image's bytes, from :meth:`with_content`).
 
     Attributes:
         name: of the data set.

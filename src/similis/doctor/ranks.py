@@ -18,7 +18,7 @@ def check_ranks(device: torch.device, ranks: int, names: Sequence[str], seed: in
     """A figure for each case and rank; too few devices, or one without float64, leave the ranks to the CPU."""
     enough = device.type == "cpu" or torch.get_device_module(device.type).device_count() >= ranks
     here = device.type if enough and has_float64(device) else "cpu"
-    cases = [case for case in list_cases(names, seed) if case.call not in ("many", "weights", "frozen", "penalty")]
+    cases = [case for case in list_cases(names, seed) if case.call not in ("many", "frozen", "penalty")]
     for rank, figures in enumerate(launch(compare_rows, ranks, cases, device=here, restarts=0)):
         yield from (found._replace(way=f"{here} rank {rank} of {ranks}, {found.way}") for found in figures)
 

@@ -107,7 +107,7 @@ def read_whole(path: Path, read: Callable[[], T]) -> T:
 
 
 def version_of(listing: Path) -> tuple[int, int] | None:
-    """What changes when the list of files of a model or an index is replaced, and all that it names."""
+    """What changes when the list of files of a model or an index is replaced, and with it all that it names."""
     with suppress(OSError):
         facts = listing.stat()
         return facts.st_ino, facts.st_mtime_ns
@@ -123,6 +123,8 @@ def check_files(path: Path) -> None:
     if about.get("format") != FORMAT:
         raise damage_error(path / ABOUT, f"its format is {about.get('format')!r}, and this version reads {FORMAT}")
     check_names(path)
+    if (path / TRAINED).exists():
+        check_lists(path / TRAINED, {"contents": "U8", "classes": "U8"})
     check_checksums(path)
 
 
@@ -203,12 +205,17 @@ def read_shapes(file: Path) -> Shapes:
         raise damage_error(file, error) from error
 
 
-def read_lists(file: Path, contents: str, kinds: Mapping[str, str]) -> dict[str, Tensor]:
-    """The tensors (n,) of these types of a safetensors file; one that holds others is refused before they are read."""
-    check_kind(file)
+def check_lists(file: Path, kinds: Mapping[str, str]) -> None:
+    """Raise unless a safetensors file holds tensors (n,) of these names and types, before they are read."""
     shapes = read_shapes(file)
     if {name: (kind, len(shape)) for name, (kind, shape) in shapes.items()} != {n: (k, 1) for n, k in kinds.items()}:
         raise damage_error(file, f"it holds {dict(shapes)}, and not lists {dict(kinds)}")
+
+
+def read_lists(file: Path, contents: str, kinds: Mapping[str, str]) -> dict[str, Tensor]:
+    """The tensors (n,) of these types of a safetensors file; one that holds others is refused before they are read."""
+    check_kind(file)
+    check_lists(file, kinds)
     return read_tensors(file, contents)[0]
 
 

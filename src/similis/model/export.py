@@ -71,10 +71,8 @@ def export_bundle(
     check_collection(out / STORE, model.model_hash)
     data = None if result is None and gallery is None else open_gallery(source, gallery, machine)
     thumbnails = fill_gallery(model, data, source)
-    far = FAR if model.chosen is None else model.chosen.far
-    classes = unseen_classes(model, result, keep_trained) if model.chosen is None else model.chosen.classes
     if model.chosen is None:
-        choose_on(model, classes, far, keep_trained=keep_trained)
+        choose_on(model, unseen_classes(model, result, keep_trained), keep_trained=keep_trained)
     file, difference = export_onnx(model.embedder, example_images(model, data, machine)) if onnx else (None, None)
     record = run_record(result) if result is not None else kept_record(source / CARD)
     model.name = model.name if result is None else result.folder.resolve().name
@@ -124,10 +122,10 @@ def unseen_classes(model: Model, result: RunResult | None, keep_trained: bool) -
 
 def choose_threshold(model: Model) -> None:
     """Choose the threshold of a model on the classes of its gallery that did not train it, if they are enough."""
-    choose_on(model, unseen_classes(model, None, False), FAR, keep_trained=False)
+    choose_on(model, unseen_classes(model, None, False), keep_trained=False)
 
 
-def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_trained: bool) -> None:
+def choose_on(model: Model, classes: tuple[str, ...], *, keep_trained: bool) -> None:
     """Choose the threshold of "same or different" on these classes of the gallery, if they have pairs enough."""
     held = model.gallery.contents()
     found, trained = labelled_sample(held, classes), model.trained_on
@@ -135,7 +133,7 @@ def choose_on(model: Model, classes: tuple[str, ...], far: float, *, keep_traine
     data = f"gallery{say_seen(number, keep_trained)}"
     if found is None or not set(found.names) <= set(classes):
         return
-    for rate in (far, *LARGER_FARS):
+    for rate in (FAR, *LARGER_FARS):
         with suppress(UserError):  # too few pairs for this rate
             model.chosen = threshold_of(verify(found.embedded, far=rate), found.names, data)
             return

@@ -71,7 +71,7 @@ class Drawing(Protocol):
 
 
 def draw_number(module: Drawing) -> int:
-    """The number of the next draw of a miner or sampler, which seeds its generator.
+    """The number of the next draw of a miner, which seeds its generator.
 
     The count is not changed in place: a state that somebody took stays as it is.
     """

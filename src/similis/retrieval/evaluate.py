@@ -205,7 +205,7 @@ def _clustering(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     cluster, metrics = import_extra("sklearn.cluster"), import_extra("sklearn.metrics")
     classes, rows = labels.cpu().numpy(), vectors.cpu().numpy()
     distinct = min(len(torch.unique(labels)), len(np.unique(rows, axis=0)))  # k-means warns of clusters without rows
-    found = cluster.KMeans(distinct, n_init=1, random_state=seed).fit_predict(rows)
+    found = cluster.KMeans(distinct, n_init=1, random_state=seed % 2**32).fit_predict(rows)
     (_, in_cluster), (in_class, both) = metrics.cluster.pair_confusion_matrix(classes, found).tolist()
     return {
         "nmi": float(metrics.normalized_mutual_info_score(classes, found)),

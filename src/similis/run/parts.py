@@ -167,7 +167,7 @@ def epoch_batches(spec: RunSpec, source: Source, rows: Tensor, epoch: int, table
 
     Args:
         spec: which sampler, with which settings.
-        source: labels and super-classes.
+        source: labels.
         rows: the training rows.
         epoch: number of the epoch.
         table: what was mined over these rows, for the sampler ``mined``; where nothing was found (a model that

@@ -112,7 +112,7 @@ class EvaluationSpec(Part):
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
     sizes: tuple[int, ...] = Field(default=(), description="R@1 of so many leading coordinates too")
-    clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too")
+    clustering: bool = Field(default=False, description="NMI, AMI and pair F1 too (extra sklearn)")
     test: bool = Field(default=True, description="open the test split for the finished, selected model")
     untouched: bool = Field(
         default=True, description="measure the network before training too, on the same test images"

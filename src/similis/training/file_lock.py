@@ -19,7 +19,7 @@ from similis.values import UserError
 def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
     """Hold a file's lock; with ``busy``, raise an error with that message instead of waiting."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    held = open_lock(path)
     try:
         try:
             if fcntl is not None:
@@ -29,6 +29,16 @@ def hold_lock(path: Path, *, busy: str | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+def open_lock(path: Path) -> int:
+    """A lock file that all who may write beside it can hold, whoever made it."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:  # of a file that another user has made
+        if not path.exists():
+            raise
+        return os.open(path, os.O_RDONLY)
 
 
 def drop_partial_line(path: Path) -> None:

@@ -1,4 +1,4 @@
-// The operators that a device must bring itself: memory, views, copies, convolutions, sparse gradients, autocast.
+// The operators that a device must bring itself: memory, views, copies, convolutions, autocast.
 #include "ledger.h"
 
 #include <ATen/EmptyTensor.h>
@@ -58,15 +58,6 @@ at::Scalar read_scalar(const Tensor& self) {
   return host_view(self).item();
 }
 
-Tensor coalesce(const Tensor& self) {
-  ledger.launch("_coalesce");
-  ledger.wait("shape of a result", "_coalesce");
-  Nested mine;
-  Tensor sum = at::_sparse_coo_tensor_unsafe(host_view(self._indices()), host_view(self._values()), self.sizes()).coalesce();
-  Tensor indices = to_device(sum._indices(), self.device()), values = to_device(sum._values(), self.device());
-  return at::_sparse_coo_tensor_unsafe(indices, values, self.sizes())._coalesced_(true);
-}
-
 }  // namespace
 }  // namespace emulated
 
@@ -85,13 +76,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     if (op.name.rfind("aten::_foreach_", 0) == 0)
       m.impl(c10::toString(op).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {  // enough for the gradient of sampled classes
-  for (const char* name : {"_sparse_coo_tensor_with_dims_and_tensors", "_indices", "_values", "indices", "values", "_nnz", "sparse_dim",
-                           "dense_dim", "is_coalesced", "_coalesced_"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_as_host<c10::DispatchKey::SparseCPU>>());
-  m.impl("_coalesce", coalesce);
-}
-
 using at::Scalar, at::ScalarType;
 #define LOW(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define WIDE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)

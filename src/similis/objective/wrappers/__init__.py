@@ -1,1 +1,1 @@
-"""Objectives around a loss: a memory of earlier batches, nested sizes, sampled classes, weighted terms."""
+"""Objectives around a loss: a memory of earlier batches, nested sizes, language guidance."""

@@ -28,7 +28,8 @@ class JudgedTable:
         plan: the question and the margin.
         whole: all contestants.
         floors: baseline -> per-class recall (K, repetitions).
-        below: contestant that is not above a baseline of its size -> the one that it misses most, and by how much.
+        below: contestant that is not above a baseline of its size -> the one that it misses most, with the
+            lower end of the interval.
         asked: verdicts about the pairs of the question, these test classes first; none before the table is complete.
         reason: why there are no verdicts; empty where there are.
     """

@@ -17,12 +17,10 @@ class BelowBaseline:
 
     Attributes:
         name: the contestant's.
-        difference: mean recall minus that of the baseline, in points.
         low: lower end of the one-sided 95 % interval of the difference, in points.
     """
 
     name: str
-    difference: float
     low: float
 
 
@@ -53,8 +51,4 @@ def below_baseline(scores: Scores, baseline: Floats) -> tuple[BelowBaseline, ...
         freedom, variance = sum_freedom(variance, other, repetitions - 1, len(base) - 1), variance + other
     difference = scores.means - base.mean()
     low = difference - import_extra("scipy.stats").t.isf(LEVEL, freedom) * np.sqrt(variance)
-    return tuple(
-        BelowBaseline(scores.names[c], 100 * float(difference[c]), 100 * float(low[c]))
-        for c in range(len(scores.names))
-        if low[c] <= 0
-    )
+    return tuple(BelowBaseline(scores.names[c], 100 * float(low[c])) for c in range(len(scores.names)) if low[c] <= 0)
