@@ -145,6 +145,7 @@ CONDITIONS = {
         "54.8": "a row of thesis/index.md",
         **dict.fromkeys(("4.6", "5.0", "0.5", "1.3"), "test_sentences_of_the_page_of_fine_tuning"),
     },
+    "frozen-features/index.md": dict.fromkeys(("3.5", "52.2", "8.1"), "test_sentences_about_frozen_features"),
     "index.md": {"9.26": "withdrawn"},
     "losses.md": {
         "2.9.0": "version of the peer",
