@@ -145,7 +145,11 @@ CONDITIONS = {
         "54.8": "a row of thesis/index.md",
         **dict.fromkeys(("4.6", "5.0", "0.5", "1.3"), "test_sentences_of_the_page_of_fine_tuning"),
     },
-    "frozen-features/index.md": dict.fromkeys(("3.5", "52.2", "8.1"), "test_sentences_about_frozen_features"),
+    "frozen-features/index.md": {
+        **dict.fromkeys(("1.9", "1.8", "0.1", "3.9", "3.6", "0.03"), "a row, or test_sentences_about_cars"),
+        **dict.fromkeys(("0.011", "52.2", "8.1", "0.4", "1.4", "3.0", "1.3", "2.3"), "test_sentences_about_cars"),
+        **dict.fromkeys(("2.5", "1.5"), "test_sentences_about_both_cells_of_frozen_features"),
+    },
     "index.md": {"9.26": "withdrawn"},
     "losses.md": {
         "2.9.0": "version of the peer",
