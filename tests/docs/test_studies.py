@@ -111,7 +111,8 @@ def over(values: dict[str, list[float]], base: list[float]) -> dict[str, tuple[f
 
 
 def test_sentences_about_both_cells_of_frozen_features():
-    page, worse, higher, above, most = words_of("frozen-features/index.md"), [], [], [], []
+    page = words_of("frozen-features/index.md").replace(" > ", " ")  # the box of limits
+    worse, higher, above, most = [], [], [], []
     for folder in CELLS:
         (judged,) = judge_folder(TournamentFolder(folder))
         plain = [name for name in judged.whole.names if name not in CLOSED and not name.endswith(BEGUN)]
@@ -131,7 +132,7 @@ def test_sentences_about_both_cells_of_frozen_features():
         assert 2 < min(needed) < max(needed) < 5  # "a difference of two to five points"
     assert (len(plain), worse) == (12, [9, 4])  # "Of the twelve ..., nine are worse ... on unseen cars and four"
     assert min(higher) > 6  # "By MAP@R most of them have"
-    assert "11 of 14 > searched contestants are above whitening on cars and 12 on birds" in page
+    assert "11 of 14 searched contestants are above whitening on cars and 12 on birds" in page
     assert above == [11, 12]
     assert "by up to {:.1f} and {:.1f} points".format(*most) in page
     below = [name for name in means if means[name] < floor["raw vectors"]]  # of the birds, which come last
