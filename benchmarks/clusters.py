@@ -14,8 +14,6 @@ import time
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_mutual_info_score
-from sklearn.metrics.cluster import pair_confusion_matrix
 from torch import Tensor
 
 from benchmarks.data_faults import PIXELS, whole_classes
@@ -23,6 +21,7 @@ from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments, measure_rows, print_table
 from similis.data.open_data import open_data
 from similis.model.load import pretrained
+from similis.retrieval.evaluate import agreement as partition_agreement
 from similis.retrieval.grouping import group_vectors
 from similis.retrieval.similarity import to_comparable
 
@@ -35,9 +34,8 @@ SIZE, DIM, CLASSES = 100_000, 128, 2_000
 
 def agreement(labels: Tensor, answer: Tensor) -> dict[str, float]:
     """How many clusters there are, and how well they agree with the classes."""
-    (_, in_answer), (in_class, both) = pair_confusion_matrix(labels, answer).tolist()
-    pairs = {"pair F1": 2 * both / (2 * both + in_class + in_answer), "AMI": adjusted_mutual_info_score(labels, answer)}
-    return {"clusters": len(torch.unique(answer)), **pairs}
+    found = partition_agreement(labels, answer)
+    return {"clusters": len(torch.unique(answer)), "pair F1": found["pair_f1"], "AMI": found["ami"]}
 
 
 def measure(name: str) -> dict[str, float | dict[str, float]]:

@@ -202,14 +202,20 @@ def _clustering(vectors: Tensor, labels: Tensor, seed: int) -> dict[str, float]:
     """Agreement of classes with as many k-means clusters."""
     if labels.ndim > 1:
         raise UserError("clustering=True given with several labels for each row; clusters are compared with classes")
-    cluster, metrics = import_extra("sklearn.cluster"), import_extra("sklearn.metrics")
+    cluster = import_extra("sklearn.cluster")
     classes, rows = labels.cpu().numpy(), vectors.cpu().numpy()
     distinct = min(len(torch.unique(labels)), len(np.unique(rows, axis=0)))  # k-means warns of clusters without rows
     found = cluster.KMeans(distinct, n_init=1, random_state=seed % 2**32).fit_predict(rows)
-    (_, in_cluster), (in_class, both) = metrics.cluster.pair_confusion_matrix(classes, found).tolist()
+    return agreement(classes, found)
+
+
+def agreement(classes: Any, clusters: Any) -> dict[str, float]:
+    """NMI, AMI and pair F1 of two partitions (N,), integers on the host."""
+    metrics = import_extra("sklearn.metrics")
+    (_, in_cluster), (in_class, both) = metrics.cluster.pair_confusion_matrix(classes, clusters).tolist()
     return {
-        "nmi": float(metrics.normalized_mutual_info_score(classes, found)),
-        "ami": float(metrics.adjusted_mutual_info_score(classes, found)),
+        "nmi": float(metrics.normalized_mutual_info_score(classes, clusters)),
+        "ami": float(metrics.adjusted_mutual_info_score(classes, clusters)),
         "pair_f1": 2 * both / (2 * both + in_class + in_cluster) if both + in_class + in_cluster else 1.0,
     }
 
