@@ -142,14 +142,8 @@ except similis.SimilisError as error:
 from similis.data.sources import connect
 assert connect("s3://bucket/photos")[1] == "bucket/photos"
 """,
-    "tracking": """
-from similis.training.events import Events
-with Events(Path("events")) as events:
-    events.scalar("loss", 1.0, 1)
-assert next(Path("events").iterdir()).stat().st_size > 50
-""",
 }
-# Extra -> what must name it where it is not installed; `tracking` is missed silently, as metrics.jsonl has all.
+# Extra -> what must name it where it is not installed.
 LACKS = {
     "vision": 'similis.pretrained("tf_efficientnet_lite0")',
     "study": "similis.tournament",

@@ -7,7 +7,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
-import torch.utils.tensorboard.writer
 
 from similis.data.catalogue import known
 from similis.data.sampling import samplers
@@ -59,7 +58,7 @@ def remains(folder: Path) -> dict[str, object]:
     for name in ("result.json", "selection.json"):
         kept[name] = timeless(json.loads((folder / name).read_text()))
     kept["metrics"] = [timeless(r) for r in RunFolder(folder).records() if "opened" not in r]
-    kept["files"] = sorted(p.name for p in folder.iterdir() if p.name != "events")
+    kept["files"] = sorted(p.name for p in folder.iterdir())
     return kept
 
 
@@ -101,15 +100,15 @@ class Killer(Watch):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def child(root: str, changes: dict, moment: str, number: int) -> None:
-    """What a process that is to be killed does."""
-    torch.set_num_threads(1)
+def child(threads: int, root: str, changes: dict, moment: str, number: int) -> None:
+    """What a process that is to be killed does, with the threads of the run that it is compared with."""
+    torch.set_num_threads(threads)
     ran(Path(root), Killer(moment, number), **changes)
 
 
 def started(root: Path, changes: dict, moment: str = "", number: int = 0) -> BaseProcess:
     """A process that runs the small specification."""
-    return start(child, str(root), changes, moment, number)
+    return start(child, torch.get_num_threads(), str(root), changes, moment, number)
 
 
 def kill_at(root: Path, changes: dict, moment: str, number: int) -> None:

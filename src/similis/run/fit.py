@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from similis.networks.embedder import Embedder
 from similis.run.recorder import Recorder
 from similis.run.stage import Selection, Stage, batches_of, build_task
 from similis.training.checkpoint import Checkpoint, last_checkpoint, restore
-from similis.training.events import Events
 from similis.training.files import DamagedError
 from similis.training.folder import RunFolder
 from similis.training.gradient_cache import check_batch_norm
@@ -43,17 +41,15 @@ def run_stage(stage: Stage) -> Selection:
     last = stage.folder.checkpoint(stage.name)
     recorder = Recorder(stage, task, notes, sound=kept is not None and kept.path == last)
     if not recorder.is_over(progress):
-        events = Events(stage.folder.path / "events" / stage.name) if is_first(stage.communicator) else nullcontext()
-        with events as recorder.events:
-            train(
-                task,
-                batches_of(stage, task),
-                progress,
-                before_epoch=recorder.mine if stage.spec.sampler == "mined" else None,
-                after_step=recorder.on_step,
-                after_epoch=recorder.on_epoch_end,
-                epochs=stage.epochs,
-            )
+        train(
+            task,
+            batches_of(stage, task),
+            progress,
+            before_epoch=recorder.mine if stage.spec.sampler == "mined" else None,
+            after_step=recorder.on_step,
+            after_epoch=recorder.on_epoch_end,
+            epochs=stage.epochs,
+        )
     wait_for_all(stage.communicator)
     return Selection(notes["best_epoch"], notes["best"], tuple(notes["history"]), notes["mining_seconds"])
 

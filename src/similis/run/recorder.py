@@ -18,7 +18,6 @@ from similis.run.spec import RunSpec
 from similis.run.stage import Stage
 from similis.run.warm_start import PROXIES, write_proxies
 from similis.training.checkpoint import save_checkpoint
-from similis.training.events import Events
 from similis.training.loop import Progress, StepReport, Task
 from similis.training.randomness import mixed_seed
 from similis.training.rank_zero import is_first, share_first
@@ -37,7 +36,6 @@ class Recorder:
         self.task = task
         self.notes = notes
         self.sound = sound  # the last checkpoint in the folder can be relied on
-        self.events: Events | None = None
         self.waiting: list[tuple[StepReport, dict[str, int]]] = []  # steps whose loss was not read yet
         self.lost = 0  # steps in a row whose loss was not finite
         self.log_steps = 1 if stage.run.machine.chosen.type == "cpu" else LOG_STEPS
@@ -79,8 +77,6 @@ class Recorder:
         for (report, counts), loss in zip(self.waiting, losses, strict=True):
             record = {"stage": self.stage.name, "step": report.progress.step, "loss": loss.item(), **counts}
             self.stage.folder.log(record)
-            if self.events is not None:
-                self.events.scalar("loss", record["loss"], report.progress.step)
             self.check_finite(report.progress, record["loss"])
             self.stage.watch.on_step(replace(report, loss=loss), counts)
         self.waiting.clear()
@@ -123,8 +119,6 @@ class Recorder:
         self.stage.folder.log(
             {"stage": self.stage.name, "step": progress.step, "epoch": progress.epoch, "recall@1": value}
         )
-        if self.events is not None:
-            self.events.scalar("recall@1", value, progress.step)
         self.stage.watch.on_validation(progress.epoch, value, self.notes["best"])
 
     def is_over(self, progress: Progress) -> bool:

@@ -8,7 +8,6 @@
       environment.json   versions, machine, data and code fingerprints
       metrics.jsonl      one JSON object per line: steps, validations
       selection.json     the epoch that validation chose, for the record
-      events/            the metrics for TensorBoard, where it is installed
       checkpoint-STAGE.safetensors           the last position of a stage (removed when the run is done)
       checkpoint-STAGE-previous.safetensors  the position before it, for when the last one is damaged
       checkpoint-STAGE-shards/N/             rows of sharded classes, as each rank wrote them (likewise)
