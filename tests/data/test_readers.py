@@ -95,8 +95,10 @@ def test_class_ids_are_ordered_as_numbers_and_quotes_are_kept(tmp_path):
     manifest = open_data(str(tmp_path / "t.tsv"))
     assert manifest.labels.tolist() == [1, 0, 1]
     assert manifest.class_names == ["nine", '"ten']
-    (tmp_path / "u.csv").write_text("file,class_id\n1.png,12_3\n2.png,1_23\n3.png,123\n")
-    assert sorted(open_data(str(tmp_path / "u.csv")).labels.tolist()) == [0, 1, 2]
+    for names in (("12_3", "1_23", "123"), ("1", "01", "001")):
+        rows = "".join(f"{n}.png,{name}\n" for n, name in enumerate(names, 1))
+        (tmp_path / "u.csv").write_text(f"file,class_id\n{rows}")
+        assert sorted(open_data(str(tmp_path / "u.csv")).labels.tolist()) == [0, 1, 2]
 
 
 def test_optional_columns_survive(folder):

@@ -114,6 +114,8 @@ def number_classes(classes: Sequence[Any]) -> list[int]:
     try:
         values: list[Any] = [to_integer(value) for value in classes]
     except (TypeError, ValueError):
+        values = []
+    if len(set(values)) < len(set(classes)):  # some are no numbers, or 01 and 1 are two names
         values = [str(value) for value in classes]
     order = {value: label for label, value in enumerate(sorted(set(values)))}
     return [order[value] for value in values]

@@ -7,7 +7,7 @@ import hmac
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -65,9 +65,9 @@ async def enrol(
     """Put images into the collection; a known id is replaced."""
     it = collection_of(request)
     if label is not None:
-        check_name("label", label, it.limits)
+        check_name("label", label)
     for name in ids:
-        check_name("ids", name, it.limits)
+        check_name("ids", name)
     if len(file) > it.limits.files or (ids and len(ids) != len(file)):
         words = f"give 1 to {it.limits.files} files, and an id for each or none"
         raise Refusal(422, f"{len(file)} files and {len(ids)} ids given; {words}")
@@ -97,14 +97,14 @@ async def enrol_vectors(request: Request) -> dict[str, list[str]]:
             where = ".".join(map(str, first["loc"])) or "the body"
             raise Refusal(422, f"{where}: {first['msg']}; send model, ids, labels and vectors as JSON") from error
         check_model(it, given.model)
-        return vector_items(given, it.model.dim, it.limits)
+        return vector_items(given, it.model.dim)
 
     items = await it.in_reader(parse)
     await it.in_writer(it.add, items)
     return {"ids": [item.entry.id for item in items]}
 
 
-def vector_items(given: Vectors, dim: int, limits: Any) -> list[Item]:
+def vector_items(given: Vectors, dim: int) -> list[Item]:
     """Embeddings as items, after all checks."""
     labels = given.labels if given.labels is not None else [None] * len(given.ids)
     if not given.ids or not len(given.ids) == len(labels) == len(given.vectors):
@@ -121,7 +121,7 @@ def vector_items(given: Vectors, dim: int, limits: Any) -> list[Item]:
     check_different(given.ids)
     for what, names in (("ids", given.ids), ("labels", [label for label in labels if label is not None])):
         for name in names:
-            check_name(what, name, limits)
+            check_name(what, name)
     rows = zip(given.ids, labels, vectors, strict=True)
     return [Item(Entry(name, label, ""), vector, b"") for name, label, vector in rows]
 
@@ -137,7 +137,7 @@ def check_different(ids: Sequence[str]) -> None:
 async def remove(request: Request, id: str) -> Response:
     """Take an item out of the collection."""
     it = collection_of(request)
-    if not await it.in_writer(it.remove, check_length("id", id, it.limits), None):
+    if not await it.in_writer(it.remove, check_length("id", id), None):
         raise Refusal(404, f"there is no item {id[:80]!r}; list them at /v1/items")
     return Response(status_code=204)
 
@@ -146,7 +146,7 @@ async def remove(request: Request, id: str) -> Response:
 async def forget(request: Request, label: str) -> dict[str, int]:
     """Take all items with a label out of the collection."""
     it = collection_of(request)
-    removed: int = await it.in_writer(it.remove, None, check_length("label", label, it.limits))
+    removed: int = await it.in_writer(it.remove, None, check_length("label", label))
     if not removed:
         raise Refusal(404, f"no item has the label {label[:80]!r}; see the labels at /v1/model")
     return {"removed": removed}

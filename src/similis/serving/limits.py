@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from similis.serving.metrics import Metrics
 
+MOST_NEIGHBOURS = 200
+LONGEST_NAME = 512  # characters of an id or a label
 SMALL = 2**16  # bytes: a body up to this size is always taken
 DRAINED = 4  # times the limit of bytes that are read and thrown away, so that the sender hears why
 SAFETY = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
@@ -28,9 +30,7 @@ class Limits:
         seconds: from the first line of a request to the end of its answer.
         queue: images and vectors that may wait to be computed.
         buffered: bytes of all bodies together that are held at once.
-        k: neighbours that may be asked for.
         files: images in one request.
-        name: characters of an id or a label.
     """
 
     bytes: int = 16 * 2**20
@@ -38,9 +38,7 @@ class Limits:
     seconds: float = 30.0
     queue: int = 512
     buffered: int = 256 * 2**20
-    k: int = 200
     files: int = 64
-    name: int = 512
 
 
 class Refusal(HTTPException):

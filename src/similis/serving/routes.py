@@ -15,7 +15,7 @@ from similis.model.answers import Answer
 from similis.retrieval.classification import VOTERS
 from similis.serving.collection import Collection, Found, Query, parse_vector
 from similis.serving.forms import Box, Count, Image, Name, check_length
-from similis.serving.limits import Refusal
+from similis.serving.limits import LONGEST_NAME, MOST_NEIGHBOURS, Refusal
 from similis.serving.uploads import parse_box
 
 
@@ -32,7 +32,8 @@ LABELS = 1000  # that are listed
 PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {}, "image/webp": {}, "image/png": {}}, "description": "An image."}
 }
-NAME = {"type": "string", "minLength": 1, "maxLength": 512}
+NAME = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
+NUMBER = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBOURS, "default": K}
 BYTES = {"type": "string", "format": "binary"}
 
 
@@ -57,7 +58,7 @@ async def model(request: Request) -> dict[str, Any]:
         "threshold": None if chosen is None else {"similarity": chosen.value, "far": chosen.far},
         "rates": [rate._asdict() for rate in it.rates], "rates_items": it.first_count,
         "image_size": None if look is None else look.size,
-        "limits": {"bytes": it.limits.bytes, "pixels": it.limits.pixels, "k": it.limits.k},
+        "limits": {"bytes": it.limits.bytes, "pixels": it.limits.pixels, "k": MOST_NEIGHBOURS},
         "writable": not it.store.refusal, "kept_images": {"count": len(sizes), "bytes": sum(sizes.values())},
     }  # fmt: skip
 
@@ -110,7 +111,7 @@ async def search(
 
 @reads.post("/search/vector", openapi_extra={"requestBody": {"required": True, "content": {
     "application/octet-stream": {"schema": BYTES}}}, "parameters": [
-        {"name": "k", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 200, "default": K}},
+        {"name": "k", "in": "query", "schema": NUMBER},
         {"name": "label", "in": "query", "schema": NAME},
         {"name": "model", "in": "query", "schema": NAME}]})  # fmt: skip
 async def search_vector(request: Request) -> Response:
@@ -121,8 +122,8 @@ async def search_vector(request: Request) -> Response:
     check_model(it, given.get("model"))
     text, label = given.get("k", str(K))[:40], given.get("label") or None
     k = int(text) if text.isdecimal() else 0
-    if not 1 <= k <= it.limits.k:
-        raise Refusal(422, f"k is {text!r}; give a whole number from 1 to {it.limits.k}")
+    if not 1 <= k <= MOST_NEIGHBOURS:
+        raise Refusal(422, f"k is {text!r}; give a whole number from 1 to {MOST_NEIGHBOURS}")
     vector = parse_vector(await read_body(request), it.model.dim)
     return answer(it, await it.find(Query(vector, k, label)), started)
 
@@ -178,7 +179,7 @@ async def item_of(it: Collection, id: str) -> tuple[Any, Any]:
 
 async def picture_of(it: Collection, id: str) -> bytes:
     """The small picture of an item."""
-    found: bytes | None = await it.in_reader(it.store.thumbnail, check_length("id", id, it.limits))
+    found: bytes | None = await it.in_reader(it.store.thumbnail, check_length("id", id))
     if found is None:
         await item_of(it, id)  # an item without a picture, or no item at all
         raise Refusal(404, f"there is no picture of {id[:80]!r}; search and classify work without")
