@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 import similis
-from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 from similis.retrieval.classification import classify_neighbors, unknown_threshold
 from similis.retrieval.intervals import mean_interval
 from similis.retrieval.search import search
@@ -36,9 +35,7 @@ def features(data: str, network: str) -> tuple[Tensor, Tensor]:
     """Unit vectors and labels of the photos of a data set."""
     file = PLACE / f"{data}-{network}.pt"
     if not file.exists():
-        name = f"tf_efficientnet_{network}"
-        path = weights() if network == "lite0" else str(WEIGHTS / f"{name}_imagenet.safetensors")
-        model = similis.pretrained(name, weights=path, size=SIZE, device="cpu")
+        model = similis.pretrained(f"tf_efficientnet_{network}", weights=weights(network), size=SIZE, device="cpu")
         opened = similis.open_data(data, allow_counts=True)
         opened = opened.select([row for row, part in enumerate(opened.parts) if data == "grocery" or part != "train"])
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -127,9 +124,8 @@ def main() -> None:
     """Measure, print, write."""
     jobs = {f"{data} {network}": (data, network) for data in DATA for network in NETWORKS}
     asked = arguments(__doc__ or "", list(jobs))
-    found = measure_rows("classification", asked, jobs, lambda name: measure(*jobs[name]))
-    table = [line.strip("| ").split(" | ") for each in found.items() for line in page_rows(*each)]
-    print_table("per cent of the photos that ask", ("data", "network", "rule", *SHARES), table)
+    for each in measure_rows("classification", asked, jobs, lambda name: measure(*jobs[name])).items():
+        print(*page_rows(*each), sep="\n")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.native_features import FOLDER
-from benchmarks.rounds import arguments, print_table, write_json
+from benchmarks.rounds import arguments, known_rows, write_json
 from benchmarks.selection import mean_interval
 from similis.model.faults import DOUBT
 from similis.retrieval.similarity import to_comparable
@@ -82,16 +82,12 @@ def table_path(way: str, seed: int) -> Path:
 
 def train_head(loss: str, way: str, seed: int) -> float:
     """Train a head, and give its Recall@1 on the test classes."""
-    spec = parse_spec(
-        {
-            "data": {"source": str(table_path(way, seed))},
-            "model": {"backbone": "identity", "weights": None, "dim": 512, "options": {"features": 1280}},
-            "objective": {"loss": loss},
-            "training": {"epochs": 10, "batch_size": 100, "lr": 0.0005, "schedule": "cosine", "select": "last"},
-            "evaluation": {"ks": [1], "untouched": False},
-            "seed": seed,
-        }
-    )
+    spec = parse_spec({
+        "data": {"source": str(table_path(way, seed))}, "objective": {"loss": loss}, "seed": seed,
+        "model": {"backbone": "identity", "weights": None, "dim": 512, "options": {"features": 1280}},
+        "training": {"epochs": 10, "batch_size": 100, "lr": 0.0005, "schedule": "cosine", "select": "last"},
+        "evaluation": {"ks": [1], "untouched": False},
+    })  # fmt: skip
     return float(run(spec, Machine(root=TABLES / "runs", device="cpu")).test["recall@1"])
 
 
@@ -114,12 +110,10 @@ def page_row(loss: str, found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure and print the rows of the page."""
     asked = arguments(__doc__ or "", list(LOSSES))
     logging.getLogger("similis").setLevel(logging.WARNING)
-    planted = {str(seed): write_ways(seed) for seed in range(REPETITIONS)}
-    print_table("labels", ("repetition", *planted["0"]), [(seed, *row.values()) for seed, row in planted.items()])
-    found: dict[str, Any] = {"planted": planted}
+    found = known_rows(asked.json) | {"planted": {str(seed): write_ways(seed) for seed in range(REPETITIONS)}}
     for loss in [asked.only] if asked.only else LOSSES:
         found[loss] = measure(loss)
         print(page_row(loss, found[loss]), flush=True)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.native_features import FOLDER
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 from similis.run.frozen_backbone import fit_split
 from similis.run.machine import Machine
 from similis.run.parts import Source, open_source
@@ -68,14 +68,8 @@ def page_rows(found: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Measure and print."""
     asked = arguments(__doc__ or "", list(ROWS))
-    figures = measure_rows("closed_forms", asked, ROWS, measure)
-    for row, found in figures.items():
-        lines = [
-            [name, size, 100 * mean(cells, "recall@1"), 100 * mean(cells, "map@r")]
-            for name, sizes in found.items()
-            for size, cells in sizes.items()
-        ]
-        print_table(row, ["closed form", "size", "R@1 %", "MAP@R %"], lines)
+    for row, found in measure_rows("closed_forms", asked, ROWS, measure).items():
+        print(row, *page_rows(found), sep="\n")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.data_faults import PIXELS, whole_classes
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 from similis.data.open_data import open_data
 from similis.model.load import pretrained
 from similis.retrieval.evaluate import agreement as partition_agreement
@@ -75,13 +75,10 @@ def page_row(name: str, found: dict) -> str:
 
 
 def main() -> None:
-    """Measure and print a table."""
-    asked = arguments(__doc__ or "", [*DATA, LARGE])
-    found = measure_rows(
-        "clusters", asked, [*DATA, LARGE], lambda row: measure_large() if row == LARGE else measure(row)
-    )
-    for row, figures in found.items():
-        print_table(row, ("", "value"), list(figures.items()))
+    """Measure and write."""
+    rows = [*DATA, LARGE]
+    asked = arguments(__doc__ or "", rows)
+    measure_rows("clusters", asked, rows, lambda row: measure_large() if row == LARGE else measure(row))
 
 
 if __name__ == "__main__":

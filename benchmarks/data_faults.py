@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 from similis.data.copies import make_copy, open_image
 from similis.data.manifest import Manifest, from_columns
 from similis.data.open_data import open_data
@@ -63,11 +63,9 @@ def plant(name: str, seed: int = 0) -> tuple[Manifest, dict[str, Any]]:
     originals = generator.choice(np.flatnonzero(test), round(0.02 * len(rows)), replace=False)
     foreign = [
         other.read_bytes(int(row))
-        for each in DATA
-        if each != name
-        for other in [open_data(each, allow_counts=True)]
+        for each in DATA if each != name for other in [open_data(each, allow_counts=True)]
         for row in generator.choice(len(other), round(0.01 * len(rows)), replace=False)
-    ]
+    ]  # fmt: skip
     for row in originals:
         stored = io.BytesIO()
         make_copy(open_image(clean, rows[row]), generator).save(stored, "PNG")
@@ -197,13 +195,8 @@ def page_row(name: str, found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure the data sets and print a table."""
-    asked = arguments(__doc__ or "", list(DATA))
-    found = measure_rows("data_faults", asked, DATA, measure)
-    keys = [key for key in dict.fromkeys(k for row in found.values() for k in row) if key != "others above the cut"]
-    print_table("planted faults", ("", *found), [(key, *(row.get(key, "") for row in found.values())) for key in keys])
-    for name, row in found.items():
-        print(name, "above the cut and not planted:", row["others above the cut"])
+    """Measure the data sets."""
+    measure_rows("data_faults", arguments(__doc__ or "", list(DATA)), DATA, measure)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import similis
-from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, print_table, ratio_interval
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, ratio_interval, take_turns
 from similis.engine.process_group import join_group
 from similis.engine.ray import connect, ray_library
 from similis.engine.ray import map as ray_map
@@ -57,14 +58,8 @@ def trials_row(rounds: int) -> dict[str, Any]:
     }, rounds)  # fmt: skip
     ray.shutdown()
     ratio = median_ratio(seconds, "ours", "bare")
-    return {
-        "ours s": median(seconds["ours"]),
-        "bare s": median(seconds["bare"]),
-        "ratio": ratio,
-        "low": ratio,
-        "high": ratio,
-        "target": TRIALS_TARGET,
-    }
+    return {"ours s": median(seconds["ours"]), "bare s": median(seconds["bare"]), "ratio": ratio, "low": ratio,
+            "high": ratio, "target": TRIALS_TARGET}  # fmt: skip
 
 
 def steps(communicator: Communicator) -> float:
@@ -128,20 +123,11 @@ def launched(kind: str) -> float:
 
 def step_row(rounds: int) -> dict[str, Any]:
     """Launches in turns; the first to go changes from round to round."""
-    seconds: dict[str, list[float]] = {"ray": [], "torchrun": []}
-    for number in range(rounds):
-        for kind in ("ray", "torchrun") if number % 2 else ("torchrun", "ray"):
-            seconds[kind].append(launched(kind))
+    seconds = take_turns({kind: partial(launched, kind) for kind in ("torchrun", "ray")}, rounds)
     low, high = ratio_interval(seconds, "ray", "torchrun")
     ratios = [a / b for a, b in zip(seconds["ray"], seconds["torchrun"], strict=True)]
-    return {
-        "ours s": median(seconds["ray"]),
-        "bare s": median(seconds["torchrun"]),
-        "ratio": statistics.geometric_mean(ratios),
-        "low": low,
-        "high": high,
-        "target": STEP_TARGET,
-    }
+    return {"ours s": median(seconds["ray"]), "bare s": median(seconds["torchrun"]), "low": low, "high": high,
+            "ratio": statistics.geometric_mean(ratios), "target": STEP_TARGET}  # fmt: skip
 
 
 def page_rows(figures: dict[str, dict[str, float]]) -> Iterator[str]:
@@ -157,8 +143,7 @@ def main() -> None:
     given = arguments(__doc__ or "", ROWS)
     kinds = {"trials": trials_row, "step": step_row}
     figures = measure_rows("engine", given, ROWS, lambda name: kinds[name](given.rounds))
-    columns = ("row", *next(iter(figures.values())))
-    print_table("the engine against bare tasks and torchrun", columns, [(n, *f.values()) for n, f in figures.items()])
+    print("\n".join(page_rows(figures)))
 
 
 if __name__ == "__main__":

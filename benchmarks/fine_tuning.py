@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, known_rows, print_table, write_json
+from benchmarks.rounds import arguments, known_rows, write_json
 from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
 from similis.run.evaluation import evaluate_rows, judge_of, validation_recall
@@ -44,15 +44,10 @@ def spec_of(data: str, recipe: str, seed: int) -> Any:
     """The specification of one row."""
     size, resize = DATA[data]
     model = {"weights": weights(), "image_size": size, "resize": resize, "dim": None} | RECIPES[recipe].get("model", {})
-    return parse_spec(
-        {
-            "data": {"source": data, "allow_counts": True, "validation_share": 0.2},
-            "model": model,
-            "training": {"refit": False, **RECIPES[recipe]["training"]},
-            "evaluation": {"ks": [1], "untouched": False},
-            "seed": seed,
-        }
-    )
+    return parse_spec({
+        "data": {"source": data, "allow_counts": True, "validation_share": 0.2}, "model": model, "seed": seed,
+        "training": {"refit": False, **RECIPES[recipe]["training"]}, "evaluation": {"ks": [1], "untouched": False},
+    })  # fmt: skip
 
 
 def rows_of(data: str, recipe: str, seed: int, machine: Machine) -> dict[str, dict[str, Any]]:
@@ -105,40 +100,19 @@ def compared(
     return row
 
 
-def print_gains(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Rows of means and differences, each with its interval, in per cent."""
-    columns = ["row", *(part for name in COMPARED for part in (name, "low", "high", "gain", "low", "high"))]
-    lines = [
-        [row, *(100 * part for name in COMPARED for part in (*each[name], *each[f"gain {name}"]))]
-        for row, each in found.items()
-    ]
-    print_table(title, columns, lines)
-
-
 def main() -> None:
-    """Run what is asked for, write the record row by row, print the table."""
+    """Run what is asked for, write the record row by row, print the rows of the page."""
     jobs = {
         f"{data} {recipe} {seed}": (data, recipe, seed)
-        for seed in range(max(SEEDS.values()))
-        for data in DATA
-        for recipe in RECIPES
-        if seed < SEEDS[data]
-    }
+        for seed in range(max(SEEDS.values())) for data in DATA for recipe in RECIPES if seed < SEEDS[data]
+    }  # fmt: skip
     asked = arguments(__doc__ or "", list(jobs))
     machine, found = Machine(root=Path("runs/fine-tuning"), device="cpu"), known_rows(asked.json)
     for name in [asked.only] if asked.only else [name for name in jobs if name not in found]:
         data, recipe, seed = jobs[name]
         found |= {f"{data} {row} {seed}": made for row, made in rows_of(data, recipe, seed, machine).items()}
         write_json(asked.json, "python -m benchmarks.fine_tuning", found)
-    columns = ("row", "R@1 %", "gain", "low", "high", "MAP@R %", "gain", "low", "high", "share")
-    print_table("against the untouched network of the same resolution", columns, [line(*row) for row in found.items()])
-
-
-def line(name: str, row: Mapping[str, Any]) -> tuple[object, ...]:
-    """One row of the table, in per cent."""
-    pixels = DATA[name.split(" ")[0]][0]
-    numbers = [100 * part for metric in COMPARED for part in (row[metric], *row[f"gain {metric} {pixels}"])]
-    return (name, *numbers, row["share"])
+    print(*untouched_rows(found), *(page_row(*row) for row in found.items()), sep="\n")
 
 
 def page_row(name: str, row: Mapping[str, Any]) -> str:

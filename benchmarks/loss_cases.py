@@ -20,20 +20,10 @@ PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], int]] = {
     "triplet": ("triplet", {"geometry": "euclid", "margin": 0.1}, "TripletMarginLoss", {"margin": 0.1}, 1024),
     "nt_xent": ("nt_xent", {"temperature": 0.1}, "NTXentLoss", {"temperature": 0.1}, 512),
     "lifted song": ("lifted", {"form": "song", "sphere": True}, "LiftedStructureLoss", {}, 512),
-    "lifted generalised": (
-        "lifted",
-        {"form": "generalised", "sphere": True},
-        "GeneralizedLiftedStructureLoss",
-        {},
-        2048,
-    ),
-    "contrastive": (
-        "contrastive",
-        {"geometry": "euclid", "margin": 1.0},
-        "ContrastiveLoss",
-        {"pos_margin": 0, "neg_margin": 1},
-        2048,
-    ),
+    "lifted generalised":
+        ("lifted", {"form": "generalised", "sphere": True}, "GeneralizedLiftedStructureLoss", {}, 2048),
+    "contrastive": ("contrastive", {"geometry": "euclid", "margin": 1.0}, "ContrastiveLoss",
+                    {"pos_margin": 0, "neg_margin": 1}, 2048),
     "multi_similarity": ("multi_similarity", {"mined": False}, "MultiSimilarityLoss", {}, 2048),
     "supcon": ("supcon", {"temperature": 0.1}, "SupConLoss", {"temperature": 0.1}, 2048),
     "circle": ("circle", {"scale": 80.0, "margin_cos": 0.4}, "CircleLoss", {"m": 0.4, "gamma": 80}, 2048),
@@ -41,7 +31,7 @@ PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any], int]] = {
     "margin": ("margin", {"learnable": False}, "MarginLoss", {}, 1024),
     "smooth_ap": ("smooth_ap", {}, "SmoothAPLoss", {}, 512),
     "npair pairs": ("npair", {"positives": "pairs", "l2": 0.0, "sphere": True}, "NPairsLoss", {}, 2048),
-}
+}  # fmt: skip
 # as above, with class vectors; the peer's sizes are num_classes and embedding_size
 PROXY_PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "normface": ("normface", {}, "NormalizedSoftmaxLoss", {}),
@@ -53,38 +43,18 @@ PROXY_PEERS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "proxy_anchor": ("proxy_anchor", {}, "ProxyAnchorLoss", {}),
 }
 PROXIES: dict[str, dict[str, Any]] = {
-    "softmax": {},
-    "normface": {},
-    "arcface": {},
-    "cosface": {},
-    "subcenter_arcface": {"centers": 2},
-    "proxy_nca": {},
-    "proxy_nca_pp": {},
-    "soft_triple": {"centers": 2},
-    "proxy_anchor": {},
+    "softmax": {}, "normface": {}, "arcface": {}, "cosface": {}, "subcenter_arcface": {"centers": 2}, "proxy_nca": {},
+    "proxy_nca_pp": {}, "soft_triple": {"centers": 2}, "proxy_anchor": {},
     "proxy_gml": {"subproxies": 1, "neighbors": 20, "regularisation": 0.0},
-}
-ONE_PASS: dict[str, tuple[str, dict[str, Any]]] = {
-    "contrastive": ("contrastive", {}),
-    "lifted generalised": ("lifted", {"form": "generalised"}),
-    "lifted song": ("lifted", {"form": "song"}),
-    "nca": ("nca", {"sphere": True}),
-    "npair": ("npair", {"sphere": True}),
-    "nt_xent": ("nt_xent", {}),
-    "supcon": ("supcon", {}),
-    "circle": ("circle", {}),
-    "margin": ("margin", {}),
-    "multi_similarity unmined": ("multi_similarity", {"mined": False}),
-}
-TWO_PASS: dict[str, tuple[str, dict[str, Any]]] = {
-    "multi_similarity": ("multi_similarity", {}),
-    "lifted deepmetric": ("lifted", {"form": "deepmetric"}),
-}
-OWN_LAW: dict[str, tuple[str, dict[str, Any]]] = {
-    "triplet": ("triplet", {}),
-    "smooth_ap": ("smooth_ap", {}),
-    "recall_at_k": ("recall_at_k", {}),
-}
+}  # fmt: skip
+# label: options of the loss that is its first word
+ONE_PASS: dict[str, dict[str, Any]] = {
+    "contrastive": {}, "lifted generalised": {"form": "generalised"}, "lifted song": {"form": "song"},
+    "nca": {"sphere": True}, "npair": {"sphere": True}, "nt_xent": {}, "supcon": {}, "circle": {}, "margin": {},
+    "multi_similarity unmined": {"mined": False},
+}  # fmt: skip
+TWO_PASS: dict[str, dict[str, Any]] = {"multi_similarity": {}, "lifted deepmetric": {"form": "deepmetric"}}
+OWN_LAW: dict[str, dict[str, Any]] = {"triplet": {}, "smooth_ap": {}, "recall_at_k": {}}
 
 
 def batch(size: int, dim: int, of_a_class: int = 4) -> tuple[Tensor, Tensor]:

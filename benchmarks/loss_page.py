@@ -52,12 +52,8 @@ def class_rows(found: Figures) -> Iterator[str]:
 
 
 TABLES: dict[str, Callable[[Figures], Iterator[str]]] = {
-    "triplets": triplet_rows,
-    "limit": limit_rows,
-    "peers": peer_rows,
-    "proxy_peers": peer_rows,
-    "classes": class_rows,
-}
+    "triplets": triplet_rows, "limit": limit_rows, "peers": peer_rows, "proxy_peers": peer_rows, "classes": class_rows,
+}  # fmt: skip
 
 
 def page_rows(figures: Figures) -> Iterator[str]:

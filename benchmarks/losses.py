@@ -105,7 +105,7 @@ def limit(rounds: int, size: int = 8192, dim: int = 512) -> Figures:
     x, _ = cases.batch(size, dim)
     steps: dict[str, Callable[[], object]] = {"bare": cases.bare(x, x)}
     for group in groups.values():
-        steps |= {label: cases.ours(name, options, size, dim) for label, (name, options) in group.items()}
+        steps |= {label: cases.ours(label.split()[0], options, size, dim) for label, options in group.items()}
     turns = alternate(steps, rounds)
     found = {kind: {label: median_ratio(turns, label, "bare") for label in group} for kind, group in groups.items()}
     return {"B": size, "d": dim, "bare_seconds": median(turns["bare"]), **found}
@@ -128,8 +128,7 @@ def classes(_: int) -> Figures:
 
 def memory(_: int) -> Figures:
     """A cross-batch memory of a million rows: what two steps add to it."""
-    rise = peak_memory(f"{HERE}:remembered", 1_000_000, 128, 256)
-    return {"rise_bytes": rise}
+    return {"rise_bytes": peak_memory(f"{HERE}:remembered", 1_000_000, 128, 256)}
 
 
 def cache(_: int) -> Figures:
@@ -138,14 +137,9 @@ def cache(_: int) -> Figures:
 
 
 ROWS: dict[str, Callable[[int], Figures]] = {
-    "triplets": triplets,
-    "peers": against_peers,
-    "proxy_peers": against_proxy_peers,
-    "limit": limit,
-    "classes": classes,
-    "memory": memory,
-    "cache": cache,
-}
+    "triplets": triplets, "peers": against_peers, "proxy_peers": against_proxy_peers, "limit": limit,
+    "classes": classes, "memory": memory, "cache": cache,
+}  # fmt: skip
 MORE: dict[str, dict[str, Any]] = {
     "--threads": {"type": int, "default": 1, "help": "threads of both contestants"},
     "--resume": {"action": "store_true", "help": "leave out rows that the file holds already"},

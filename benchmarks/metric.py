@@ -9,7 +9,6 @@ scikit-learn and so a process of its own. Times are processor seconds of ``fit``
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -25,7 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.rounds import known_rows, write_json
+from benchmarks.rounds import arguments, measure_rows
 from similis.sklearn import MetricLearner
 from similis.sklearn.report import interval
 
@@ -249,38 +248,33 @@ def size():
     return rows
 
 
+def accuracies(given):
+    """Every method and peer on every data set."""
+    if not given.metric_learn:
+        print("metric-learn was absent: pass --metric-learn PYTHON")
+    rows = {}
+    for name in SETS:
+        found = accuracy(name, given.repeats, given.seconds)
+        done = len(found["Euclidean"]["scores"]) // FOLDS
+        rows[name] = compared(found | peers(name, done, given.seconds / 8, given.metric_learn))
+    return rows
+
+
+ROWS = {"xor": lambda given: xor(given.pictures), "size": lambda _: size(), "accuracy": accuracies}
+MORE = {
+    "--pictures": {"help": "folder of the drawing of XOR"}, "--repeats": {"type": int, "default": 10},
+    "--seconds": {"type": float, "default": 240.0, "help": "of one data set; whole repeats only"},
+    "--metric-learn": {"default": os.environ.get("METRIC_LEARN_PYTHON"), "help": "a Python that has it"},
+}  # fmt: skip
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["accuracy", "xor", "size"])
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--pictures")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=240.0, help="of one data set; whole repeats only")
-    parser.add_argument("--metric-learn", default=os.environ.get("METRIC_LEARN_PYTHON"))
-    parser.add_argument("--sets", default=",".join(SETS))
-    given = parser.parse_args()
+    given = arguments(__doc__.splitlines()[0], list(ROWS), MORE)
     if os.environ.get("OMP_NUM_THREADS") != "1":  # libraries read it when they load: start anew with one thread
         words = [sys.executable, "-m", "benchmarks.metric", *sys.argv[1:]]
         raise SystemExit(subprocess.run(words, env=os.environ | dict.fromkeys(LIMITS, "1"), check=False).returncode)
     torch.set_num_threads(1)
-    results = known_rows(given.json)
-    if given.only in (None, "xor"):
-        results["xor"] = xor(given.pictures)
-        print(json.dumps(results["xor"], indent=1), flush=True)
-    if given.only in (None, "size"):
-        results["size"] = size()
-    if given.only in (None, "accuracy"):
-        results["accuracy"] = {}
-        for name in given.sets.split(","):
-            found = accuracy(name, given.repeats, given.seconds)
-            done = len(found["Euclidean"]["scores"]) // FOLDS
-            found |= peers(name, done, given.seconds / 8, given.metric_learn)
-            results["accuracy"][name] = compared(found)
-            for method, row in results["accuracy"][name].items():
-                print(name, method, {k: round(v, 3) for k, v in row.items()}, flush=True)
-    if not given.metric_learn and given.only in (None, "accuracy"):
-        print("metric-learn was absent: pass --metric-learn PYTHON")
-    write_json(given.json, "python -m benchmarks.metric", results)
+    measure_rows("metric", given, ROWS, lambda name: ROWS[name](given))
 
 
 if __name__ == "__main__":

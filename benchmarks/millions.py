@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.millions_index import build, build_bare, build_ours, draws, resident, row_file
 from benchmarks.mixture import CLASS, DIM, draw_vectors
-from benchmarks.rounds import write_json
+from benchmarks.rounds import known_rows, write_json
 from benchmarks.serving import load_server, vector_requests
 from similis.model.index_folder import load_index
 from similis.model.load import pretrained
@@ -147,15 +147,9 @@ def bare_speed(index: Any, queries: np.ndarray) -> float:
 
 
 STEPS = {
-    "serve": serve,
-    "bucket": bucket,
-    "make": make,
-    "embed": embed,
-    "build": build,
-    "build-ours": build_ours,
-    "build-bare": build_bare,
-    "draws": draws,
-}
+    "make": make, "embed": embed, "build": build, "build-ours": build_ours, "build-bare": build_bare, "draws": draws,
+    "serve": serve, "bucket": bucket,
+}  # fmt: skip
 
 
 def page_rows(figures: dict[str, dict[str, Any]]) -> list[str]:
@@ -185,8 +179,8 @@ def main() -> None:
     row = STEPS[given.step](given)
     print(json.dumps(row))
     if not given.step.startswith("build-"):
-        kept = json.loads(given.json.read_text())["figures"] if given.json.exists() else {}
-        write_json(given.json, "python -m benchmarks.millions", kept | {f"{given.step} {given.rows}": row})
+        figures = known_rows(given.json) | {f"{given.step} {given.rows}": row}
+        write_json(given.json, "python -m benchmarks.millions", figures)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import arguments
 from similis.data.open_data import open_data
@@ -29,9 +28,7 @@ DATA = ("cub200_2011", "cars196", "grocery")
 
 def network_spec(network: str) -> ModelSpec:
     """A network without a head at its own resolution."""
-    name = f"tf_efficientnet_{network}"
-    file = weights() if network == "lite0" else str(WEIGHTS / f"{name}_imagenet.safetensors")
-    return ModelSpec(backbone=name, weights=file, dim=None)
+    return ModelSpec(backbone=f"tf_efficientnet_{network}", weights=weights(network), dim=None)
 
 
 def write_features(data: str, network: str, path: Path) -> None:

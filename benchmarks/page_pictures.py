@@ -1,8 +1,8 @@
-"""The pictures of docs/serving.md: ``python -m benchmarks.page_pictures [--bundle FOLDER] [--folder docs/pictures]``.
+"""The pictures of docs/serving.md: ``python -m benchmarks.page_pictures --bundle FOLDER [--folder docs/pictures]``.
 
-Serves photos of Grocery products with EfficientNet-lite0 as published (or the bundle that you give), and photographs
-the page with Chromium. The query is a photo that is not in the collection. ``SIMILIS_DATA`` names the folder of photos
-and weights; everything is kept below ``runs/page``.
+Serves a bundle of photos of Grocery products, and photographs the page with Chromium. The query is a photo that
+``benchmarks.three_commands`` has left out. ``SIMILIS_DATA`` names the folder of photos; everything is kept below
+``runs/page``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 from PIL import Image
 
 import similis
-from benchmarks.grocery_photos import rows_outside, write_photos
-from benchmarks.lite_weights import weights
-from similis.model.bundle import make_thumbnail
+from benchmarks.grocery_photos import rows_outside
+from benchmarks.three_commands import PLACE as COMMANDS
 from tests.serving.browser import KEY, PHONE, browsing, visiting
 from tests.serving.drawn_photos import save_collection
 from tests.serving.running import Server
@@ -29,25 +28,11 @@ MOST = 150_000  # bytes of a picture
 WAIT = 400  # milliseconds, until thumbnails are drawn
 
 
-def make_bundle(place: Path) -> Path:
-    """The photos with the features of a published network."""
-    bundle = place / "bundle"
-    if not bundle.exists():
-        write_photos(place / "photos")
-        photos = similis.open_data(place / "photos", allow_counts=True)
-        model = similis.pretrained("tf_efficientnet_lite0", weights=weights(), size=160, device="cpu")
-        model.name = "groceries"
-        model.add(photos)
-        small = {path: make_thumbnail(photos.read_bytes(row)) for row, path in enumerate(photos.values("path"))}
-        model.save(bundle, thumbnails=small)
-    return bundle
-
-
 def write_query(folder: Path, kind: str, number: int) -> Path:
     """A photo of a product that is not in the collection."""
     grocery = similis.open_data("grocery", allow_counts=True)
     file = folder / f"{kind}-{number}.jpg"
-    file.write_bytes(grocery.read_bytes(rows_outside(grocery, PLACE / "photos")[kind][number]))
+    file.write_bytes(grocery.read_bytes(rows_outside(grocery, COMMANDS / "photos")[kind][number]))
     return file
 
 
@@ -141,17 +126,16 @@ def on_errors(browser: Any, bundle: Path, place: Path, query: Path, folder: Path
 def main() -> None:
     """Photos, bundle, pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bundle", type=Path, default=None, help="of a model of Grocery photos; made if not given")
+    parser.add_argument("--bundle", type=Path, required=True, help="of a model of Grocery photos")
     parser.add_argument("--folder", type=Path, default=Path("docs/pictures"))
-    parser.add_argument("--kind", default="Red-Bell-Pepper", help="product that the query shows")
     asked = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
-    bundle, query = asked.bundle or make_bundle(PLACE), write_query(PLACE, asked.kind, 1)
+    query = write_query(PLACE, "Red-Bell-Pepper", 1)
     with browsing() as browser:
-        with Server(bundle, key=KEY) as server:
+        with Server(asked.bundle, key=KEY) as server:
             on_desktop(browser, server.address, query, asked.folder)
             on_phone(browser, server.address, query, asked.folder)
-        on_errors(browser, bundle, PLACE, query, asked.folder)
+        on_errors(browser, asked.bundle, PLACE, query, asked.folder)
 
 
 if __name__ == "__main__":

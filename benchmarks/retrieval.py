@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 import similis
-from benchmarks.rounds import alternate, median, median_ratio, peak_memory, print_table, write_json
+from benchmarks.rounds import alternate, arguments, measure_rows, median, median_ratio, peak_memory
 from similis.model.vector_file import read_vectors
 from similis.retrieval.index_build import build_codes
 from similis.retrieval.index_choice import K, Target, choose_codes, draw_trial
@@ -37,7 +37,6 @@ from similis.retrieval.index_kinds import KINDS, search_parameters
 from similis.retrieval.search import search
 from similis.retrieval.similarity import TILE
 
-ROWS = ("evaluate", "peer", "scale", "kinds")
 KS = (1, 10, 100, 1000)
 TARGETS = ((0.98, 16), (0.99, 4), (0.90, 16), (0.98, 8), (0.999, 2), (1.0, 1))  # recall, share of the float32 bytes
 
@@ -197,31 +196,20 @@ def page_rows(data: str, rows: dict[str, Any]) -> list[str]:
     return lines
 
 
+ROWS = {"evaluate": evaluate_row, "peer": peer_row, "scale": scale_row, "kinds": kinds_row}
+MORE: dict[str, dict[str, Any]] = {
+    "--size": {"type": int, "default": 10_000, "help": "rows of evaluate and of synthetic kinds; SOP has 60,502"},
+    "--large": {"type": int, "default": 1_000_000, "help": "gallery of scale"},
+    "--queries": {"type": int, "default": 10_000, "help": "of scale"},
+    "--targets": {"type": int, "default": len(TARGETS), "help": "how many of kinds' targets"},
+    "--vectors": {"type": Path, "help": "file for kinds"},
+}
+
+
 def main() -> None:
-    """Measure the rows and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=ROWS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument(
-        "--size", type=int, default=10_000, help="rows of evaluate and of synthetic kinds; SOP has 60,502"
-    )
-    parser.add_argument("--large", type=int, default=1_000_000, help="gallery of scale")
-    parser.add_argument("--queries", type=int, default=10_000, help="of scale")
-    parser.add_argument("--targets", type=int, default=len(TARGETS), help="how many of kinds' targets")
-    parser.add_argument("--vectors", type=Path, help="file for kinds")
-    given = parser.parse_args()
-    figures: dict[str, Any] = {}
-    for name, measure in (("evaluate", evaluate_row), ("peer", peer_row), ("scale", scale_row)):
-        if given.only in (None, name):
-            figures[name] = measure(given)
-            print_table(name, list(figures[name]), [list(figures[name].values())])
-    if given.only in (None, "kinds"):
-        figures["kinds"] = kinds_row(given)
-        columns = list(dict.fromkeys(key for row in figures["kinds"].values() for key in row))
-        body = [[name, *(row.get(key, "") for key in columns)] for name, row in figures["kinds"].items()]
-        print_table("kinds of index", ["", *columns], body)
-    write_json(given.json, "python -m benchmarks.retrieval", figures)
+    """Measure the rows and write them."""
+    given = arguments(__doc__ or "", list(ROWS), MORE)
+    measure_rows("retrieval", given, ROWS, lambda name: ROWS[name](given))
 
 
 if __name__ == "__main__":

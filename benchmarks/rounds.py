@@ -87,19 +87,6 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A plain table: numbers with three decimals, right-aligned behind the first column."""
-    cells = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
-    widths = [max(len(str(column)), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
-    print(title)
-    for row in [[str(column) for column in columns], ["-" * width for width in widths], *cells]:
-        print(
-            "  ".join(
-                cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-        )
-
-
 def peak_memory(target: str, *arguments: object) -> int:
     """Bytes that a module function adds to the peak memory of a fresh process.
 

@@ -36,19 +36,6 @@ def mean_interval(values: list[float], intervals: int = 1) -> list[float]:
     return [float(np.mean(values)), float(low), float(high)]
 
 
-def detectable(values: list[float], power: float = 0.8) -> float:
-    """The mean difference that Student's test of as many pairs, which vary as much, finds with this power.
-
-    Example:
-        >>> round(detectable([-1.0, 0.0, 1.0, 2.0, 3.0]), 1)
-        2.7
-    """
-    number = len(values)
-    grid = np.arange(0.1, 30, 0.005)
-    found = stats.nct.sf(stats.t.ppf(0.975, number - 1), number - 1, grid * np.sqrt(number)) >= power
-    return float(grid[found][0] * np.std(values, ddof=1))
-
-
 def measure() -> dict[str, Any]:
     """Loss -> what selecting on test adds, in points of R@1."""
     held, flattered = (finished(side, "final") for side in SIDES)
@@ -63,7 +50,6 @@ def measure() -> dict[str, Any]:
             "means": [float(np.mean(side)) for side in sides],
             "gains": gains,
             "gain": mean_interval(gains),
-            "detectable": detectable(gains),
             "same settings": [a["settings"] == b["settings"] for a, b in zip(*chosen, strict=True)],
             "epochs": [[each["epochs"] for each in side[name]] for side in (held, flattered)],
             "best epoch over last": [100 * (max(each["history"]) - each["history"][-1]) for each in flattered[name]],

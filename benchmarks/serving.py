@@ -6,7 +6,7 @@ A gallery of 20,000 x 512, one query a request. Rows:
   micro-batching in one process without HTTP, on the same cores; they take turns, and the ratio is the median over
   rounds.
 - ``latency``: the 99th percentile at half of that throughput, as a ratio in the same way.
-- ``images``: images a second end to end (a JPEG goes out, hits come back), beside the bare model on decoded images.
+- ``images``: images a second end to end (a JPEG goes out, hits come back), beside ``Model.encode`` of the same files.
 - ``others``: the 99th percentile at a tenth of the throughput, alone, beside 50 clients that send a byte at a time, and
   beside one that sends forms of 15 MiB; they take turns, and the ratios are medians over rounds.
 - ``memory``: resident megabytes after a tenth of ``--requests`` and after all.
@@ -19,12 +19,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from PIL import Image
 
 from benchmarks.load_generator import pack
 from benchmarks.millions_index import resident
-from benchmarks.rounds import median, median_ratio, print_table, take_turns, write_json
+from benchmarks.rounds import median, median_ratio, take_turns, write_json
 from similis.model.load import load
 from similis.model.model import Model
 from similis.run.machine import Machine
@@ -148,6 +149,11 @@ def percentile(values: list[float], share: float = 99.0) -> float:
     return 1000 * float(np.percentile(values, share))
 
 
+def middles(turns: dict[str, list[float]], beside: str) -> dict[str, float]:
+    """Medians of all contestants, and the ratio of the server to one of them."""
+    return {**{k: median(v) for k, v in turns.items()}, "ratio": median_ratio(turns, "server", beside)}
+
+
 def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, Any]:
     """Throughput, and latency at half of it."""
     collection = Collection(folder, folder.parent / "baseline.sqlite", Limits(), Metrics())
@@ -161,20 +167,14 @@ def measure_queries(folder: Path, seconds: float, rows: list[str]) -> dict[str, 
             "server": lambda: len(load_server(port, requests, turn)) / turn,
             "process": lambda: len(load_process(collection, vectors, turn)) / turn,
         }, ROUNDS)  # fmt: skip
-        found["throughput"] = {
-            **{k: median(v) for k, v in per_second.items()},
-            "ratio": median_ratio(per_second, "server", "process"),
-        }
+        found["throughput"] = middles(per_second, "process")
         if "latency" in rows:
             half = median(per_second["server"]) / 2
             late = take_turns({
                 "server": lambda: percentile(load_server(port, requests, turn, half)),
                 "process": lambda: percentile(load_process(collection, vectors, turn, half)),
             }, ROUNDS)  # fmt: skip
-            found["latency"] = {
-                **{k: median(v) for k, v in late.items()},
-                "ratio": median_ratio(late, "server", "process"),
-            }
+            found["latency"] = middles(late, "process")
     collection.close()
     return {name: found[name] for name in found if name in rows}
 
@@ -191,33 +191,26 @@ def photos(count: int) -> list[bytes]:
 
 
 def measure_images(folder: Path, seconds: float) -> dict[str, Any]:
-    """Images a second, end to end, beside the network alone and beside decoding with the network."""
+    """Images a second, end to end, beside decoding with the network."""
     model, files, turn = load(folder), photos(64), seconds / ROUNDS
     before = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
     requests = [
         request_of(before + data + b"\r\n--b--\r\n", "/v1/search", "multipart/form-data; boundary=b") for data in files
     ]
-    images = torch.rand(16, 3, model.preprocessing.size, model.preprocessing.size)
 
-    def repeat(call: Callable[[], object], count: int) -> float:
+    def encode() -> float:
         until, done = time.perf_counter() + turn, 0
         while time.perf_counter() < until:
-            call()
-            done += count
+            done += len(model.encode(files[:16], batch_size=16))
         return done / turn
-
-    def forward() -> None:
-        with torch.inference_mode():
-            model.embedder(images)
 
     with server(folder) as (port, _):
         load_server(port, requests, 2.0, connections=8)
         found = take_turns({
             "server": lambda: len(load_server(port, requests, turn, connections=8)) / turn,
-            "encode": lambda: repeat(lambda: model.encode(files[:16], batch_size=16), 16),
-            "network": lambda: repeat(forward, 16),
+            "encode": encode,
         }, ROUNDS)  # fmt: skip
-    return {**{k: median(v) for k, v in found.items()}, "ratio": median_ratio(found, "server", "encode")}
+    return middles(found, "encode")
 
 
 def measure_others(folder: Path, seconds: float) -> dict[str, Any]:
@@ -271,8 +264,7 @@ def main() -> None:
             found["others"] = measure_others(folder, asked.seconds)
         if "memory" in rows:
             found["memory"] = measure_memory(folder, asked.requests)
-    for name, values in found.items():
-        print_table(name, tuple(values), [tuple(values.values())])
+    print(json.dumps(found, indent=1))
     write_json(asked.json, "python -m benchmarks.serving", found)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PARTS, DIMENSIONS, KILLS = 100, 128, 10
@@ -112,9 +112,7 @@ def measure(name: str, rows: int) -> dict[str, Any]:
 def main() -> None:
     more = {"--rows": {"type": int, "help": "vectors, instead of the number of each store"}}
     asked = arguments(__doc__, list(STORES), more)
-    figures = measure_rows("stores", asked, STORES, lambda name: measure(name, asked.rows or STORES[name]))
-    columns = ["rows", "kills", "rows found", "distinct ids", "agreeing queries", "seconds of the last attempt"]
-    print_table("killed loads", ["store", *columns], [[n, *(f[c] for c in columns)] for n, f in figures.items()])
+    measure_rows("stores", asked, STORES, lambda name: measure(name, asked.rows or STORES[name]))
 
 
 if __name__ == "__main__":

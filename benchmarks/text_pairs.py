@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import similis
-from benchmarks.rounds import arguments, known_rows, write_json
+from benchmarks.rounds import arguments, measure_rows
 
 DATA = ("banking77", "clinc150")
 LOSSES = ("peer", "info_nce", "info_nce, labels", "multi_similarity, labels")
@@ -107,16 +107,12 @@ def page_rows(figures: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Train what is not in the file yet."""
-    given = arguments(__doc__ or "", list(DATA))
-    figures = known_rows(given.json)
-    for data in DATA:
-        for seed in SEEDS:
-            for name in (None, *LOSSES) if seed == 0 else LOSSES:
-                key = f"{data}: {name or 'as it comes'}: {seed}"
-                if key not in figures and given.only in (None, data):
-                    figures[key] = score(data, name, seed)
-                    print(key, figures[key], flush=True)
-                    write_json(given.json, "python -m benchmarks.text_pairs", figures)
+    rows = {
+        f"{data}: {name or 'as it comes'}: {seed}": (data, name, seed)
+        for data in DATA for seed in SEEDS for name in ((None, *LOSSES) if seed == 0 else LOSSES)
+    }  # fmt: skip
+    given = arguments(__doc__ or "", list(rows))
+    measure_rows("text_pairs", given, rows, lambda row: score(*rows[row]), again=False)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import similis
 from benchmarks.grocery_photos import rows_outside, write_photos
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import print_table, write_json
+from benchmarks.rounds import write_json
 from tests.serving.browser import browsing, visiting
 from tests.serving.page_actions import answered, jpeg, labels
 
@@ -82,8 +82,7 @@ def main() -> None:
         server.wait()
     figures: dict[str, dict[str, Any]] = {"seconds": seconds, "page": page}
     figures["machine"] = {"cores": len(os.sched_getaffinity(0)), "images": len(list(PLACE.glob("photos/*/*")))}
-    for name, row in figures.items():
-        print_table(name, list(row), [list(row.values())])
+    print(json.dumps(figures, indent=1))
     write_json(asked.json, "python -m benchmarks.three_commands", figures)
 
 

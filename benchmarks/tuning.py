@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmarks.rounds import arguments, write_json
 from benchmarks.selection import mean_interval
@@ -45,31 +43,20 @@ def measure(folder: Path) -> dict[str, Any]:
     begun = {each["contestant"] for each in searches if each["preset"]}
     rows = {
         split.name: {
-            **told["contestants"][split.name],
-            **{key: deviation_values(getattr(split, key)) for key in SOURCES},
-            "family": losses.get(split.name).family,
+            **told["contestants"][split.name], **{key: deviation_values(getattr(split, key)) for key in SOURCES},
+            "family": losses.get(split.name).family, "runs": runs[number].tolist(),
             "kept preset": kept[split.name] if split.name in begun else None,
-            "runs": runs[number].tolist(),
         }
         for number, split in enumerate(splits)
-    }
+    }  # fmt: skip
     found = {
         "losses": dict(sorted(rows.items(), key=lambda row: -row[1]["mean"])),
         "floors": {name: each["mean"] for name, each in told["floors"].items()},
-        "median": pool_splits(splits),
-        "repetitions": len(whole.repetitions),
+        "median": pool_splits(splits), "repetitions": len(whole.repetitions),
         "trials": [min(each["trials"] for each in searches), max(each["trials"] for each in searches)],
         "repetitions for a point": repetitions_for_a_point(splits),
-        "p of each loss": dict(zip(whole.names, map(float, seed_p(runs)), strict=True)),
-        "p if only seeds varied": {
-            "all": combined_p(runs),
-            "without a loss": max(combined_p(np.delete(runs, c, axis=0)) for c in range(len(runs))),
-            "without a repetition": max(combined_p(np.delete(runs, r, axis=1)) for r in range(runs.shape[1])),
-        },
-        "last ten epochs": late_gains(tournament, whole.names),
-        "orders": count_orders(whole.scores.per_repetition),
-        "refit": refit_gains(),
-    }
+        "orders": count_orders(whole.scores.per_repetition), "refit": refit_gains(),
+    }  # fmt: skip
     return dict(round_values(found))
 
 
@@ -88,16 +75,6 @@ def refit_gains() -> dict[str, Any]:
     return {"pairs": len(gains), "gain": mean_interval(gains)}
 
 
-def late_gains(tournament: TournamentFolder, names: Sequence[str]) -> list[float]:
-    """Points of validation R@1 from the best epoch before the last ten to the best of all, least and most of losses."""
-    finals = tournament.records.all("final")
-    gains = [
-        100 * np.mean([max(r["history"]) - max(r["history"][:-10]) for r in finals if r["contestant"] == name])
-        for name in names
-    ]
-    return [float(min(gains)), float(max(gains))]
-
-
 def repetitions_for_a_point(splits: list[VarianceSplit]) -> dict[str, int]:
     """For two losses like the median one; the interval resamples losses."""
     run, seed = (np.array([getattr(split, key).value for split in splits]) for key in ("run", "seed"))
@@ -110,18 +87,6 @@ def repetitions_for_a_point(splits: list[VarianceSplit]) -> dict[str, int]:
 def deviation_values(deviation: Deviation | None) -> list[float] | None:
     """A standard deviation and its interval; None where it cannot be told."""
     return None if deviation is None else [deviation.value, deviation.low, deviation.high]
-
-
-def seed_p(runs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F test of each loss against repetitions that differ by their seeds alone."""
-    _, repetitions, n = runs.shape
-    ratio = n * runs.mean(axis=2).var(axis=1, ddof=1) / runs.var(axis=2, ddof=1).mean(axis=1)
-    return np.asarray(stats.f.sf(ratio, repetitions - 1, repetitions * (n - 1)))
-
-
-def combined_p(runs: NDArray[np.float64]) -> float:
-    """The tests of all losses, combined by Fisher."""
-    return float(stats.combine_pvalues(seed_p(runs)).pvalue)
 
 
 def count_orders(recall: NDArray[np.float64]) -> dict[str, float]:

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.fine_tuning import print_gains
 from benchmarks.rounds import arguments, measure_rows
 from similis.model.finished import trained_model
 from similis.retrieval.intervals import mean_interval
@@ -118,11 +117,10 @@ def measure(row: str, machine: Machine) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is asked for, write the record row by row, print the table."""
+    """Run what is asked for, write the record row by row."""
     asked = arguments(__doc__ or "", list(ROWS))
     machine = Machine(root=Path("runs/two-views"), device="cpu")
-    found = measure_rows("two_views", asked, ROWS, lambda row: measure(row, machine))
-    print_gains(f"Omniglot test classes, per cent, {len(SEEDS)} seeds", found)
+    measure_rows("two_views", asked, ROWS, lambda row: measure(row, machine))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.lite_weights import FOLDER as WEIGHTS
 from benchmarks.lite_weights import weights
 from benchmarks.rounds import known_rows, write_json
 from similis.data.open_data import open_data
@@ -65,11 +64,8 @@ def open_model(name: str, data: str) -> Any:
     """One of the models of the pairs."""
     if name == "tuned":
         return tuned(data)
-    if name == "lite1":
-        return pretrained(
-            "tf_efficientnet_lite1", weights=WEIGHTS / "tf_efficientnet_lite1_imagenet.safetensors", size=SIDE
-        )
-    return pretrained("tf_efficientnet_lite0", weights=weights(), size=48 if name == "small" else SIDE)
+    network, size = ("lite0", 48) if name == "small" else (name, SIDE)
+    return pretrained(f"tf_efficientnet_{network}", weights=weights(network), size=size)
 
 
 def vectors_of(name: str, data: str) -> tuple[Tensor, Tensor]:

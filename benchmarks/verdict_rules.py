@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.rounds import arguments, measure_rows, print_table
+from benchmarks.rounds import arguments, measure_rows
 from similis.study.statistics.looks import LOOKS
 from similis.study.statistics.significance import TARGETS
 from tests.statistics.looking import share_of_verdicts
@@ -57,12 +57,8 @@ def page_rows(figures: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measure the rows and print a table."""
-    asked = arguments(__doc__ or "", ROWS)
-    figures = measure_rows("verdict_rules", asked, ROWS, measure)
-    lines = [line.strip("| ").split(" | ") for line in page_rows(figures)]
-    heads = ["case", *(f"{key}, {target}" for target in TARGETS for key in ("error", "power"))]
-    print_table("verdicts, per cent, with 5 / 12 / 30 repetitions", heads, lines)
+    """Measure the rows and print those of the page."""
+    print("\n".join(page_rows(measure_rows("verdict_rules", arguments(__doc__ or "", ROWS), ROWS, measure))))
 
 
 if __name__ == "__main__":

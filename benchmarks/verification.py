@@ -11,6 +11,7 @@ quarter of an hour on one core.
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import torch
 
 from benchmarks.fixed_threshold import rates_at
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import print_table, write_json
+from benchmarks.rounds import write_json
 from similis.data.open_data import open_data
 from similis.figures.canvas import save_figure
 from similis.figures.verification_plot import draw_verification
@@ -81,7 +82,7 @@ def promised(whole: Embedded, others: dict[str, Embedded]) -> list[dict[str, flo
 
 
 def main() -> None:
-    """Measure, print two tables, draw the figures."""
+    """Measure, print, draw the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cache", type=Path, default=Path("vectors"))
@@ -98,18 +99,12 @@ def main() -> None:
         if asked.figures is not None:
             title = f"{name}, {SIZES[name]} pixels, EfficientNet-lite0 untouched: {len(found.classes)} classes"
             save_figure(draw_verification(found, title), asked.figures / f"{name}.png")
-    columns = sorted({key for row in figures.values() for key in row})
-    print_table("verification", ["data", *columns], [[n, *(f[c] for c in columns)] for n, f in figures.items()])
     for name in CHOOSERS:
         rows = promised(sets[name], {other: one for other, one in sets.items() if other != name})
         held = sum(row["low"] <= FAR <= row["high"] for row in rows)
-        print_table(
-            f"threshold of {name} for FAR {FAR:g}: held in {held} of {SPLITS} divisions",
-            list(rows[0]),
-            [[row.get(key, float("nan")) for key in rows[0]] for row in rows],
-        )
         figures[f"{name} promise"] = {"held": held, "divisions": SPLITS, **rows[0]}
         figures[f"{name} promise"]["mean far"] = sum(row["far"] for row in rows) / SPLITS
+    print(json.dumps(figures, indent=1))
     write_json(asked.json, "python -m benchmarks.verification", figures)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.lite_weights import weights
-from benchmarks.rounds import arguments, known_rows, print_table, write_json
+from benchmarks.rounds import arguments, known_rows, write_json
 from similis.model.finished import trained_model
 from similis.retrieval.embed import embed
 from similis.run.frozen_backbone import fit_split
@@ -35,16 +35,13 @@ METRICS = ("recall@1", "map@r")
 
 def spec_of(loss: str, rate: float, seed: int, *, final: bool) -> RunSpec:
     """A trial, which keeps the test classes closed, or a final run."""
-    return parse_spec(
-        {
-            "data": {"source": "cars196", "allow_counts": True, "validation_share": 0.2},
-            "model": {"weights": weights(), "image_size": 160, "resize": 160, "dim": None},
-            "objective": {"loss": loss, "preset": "thesis"},
-            "training": {"epochs": 3, "batch_size": 60, "lr": rate, "refit": final},
-            "evaluation": {"ks": [1, 2, 4, 8], "untouched": False, "test": final},
-            "seed": seed,
-        }
-    )
+    return parse_spec({
+        "data": {"source": "cars196", "allow_counts": True, "validation_share": 0.2},
+        "model": {"weights": weights(), "image_size": 160, "resize": 160, "dim": None},
+        "objective": {"loss": loss, "preset": "thesis"}, "seed": seed,
+        "training": {"epochs": 3, "batch_size": 60, "lr": rate, "refit": final},
+        "evaluation": {"ks": [1, 2, 4, 8], "untouched": False, "test": final},
+    })  # fmt: skip
 
 
 def best_rate(loss: str, found: dict[str, Any]) -> float | None:
@@ -81,20 +78,15 @@ def whitened(result: RunResult, machine: Machine) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run what is missing or asked for, write the record row by row, print it."""
+    """Run what is missing or asked for, write the record row by row."""
     jobs = [f"{loss} trial {rate:g}" for rate in RATES for loss in LOSSES]
     jobs += [f"{loss} seed {seed}" for seed in SEEDS for loss in LOSSES]
     asked = arguments(__doc__ or "", jobs)
     machine, found = Machine(root=Path("runs/whole-networks"), device="cpu"), known_rows(asked.json)
     for name in [asked.only] if asked.only else [job for job in jobs if job not in found]:
         found[name] = measure(name, found, machine)
+        print(name, found[name], flush=True)
         write_json(asked.json, "python -m benchmarks.whole_networks", found)
-    lines = [
-        [name, *(100 * row[metric] for metric in METRICS), *(100 * row["whitened"][metric] for metric in METRICS)]
-        for name, row in found.items()
-        if "whitened" in row
-    ]
-    print_table("CARS196, 160 pixels", ["run", "R@1 %", "MAP@R %", "whitened R@1 %", "whitened MAP@R %"], lines)
 
 
 if __name__ == "__main__":

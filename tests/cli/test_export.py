@@ -147,16 +147,13 @@ def test_onnx_runtime_pytorch_and_server_agree_on_a_thousand_real_photos(tmp_pat
     rows = torch.linspace(0, len(data) - 1, 1000).long().tolist()
     weights = f"{root}/weights/tf_efficientnet_lite0_imagenet.safetensors"
     model = similis.pretrained("tf_efficientnet_lite0", weights=weights, device="cpu")
-    prepared = [
-        model._encoder.prepare([data.read_bytes(row) for row in rows[i : i + 50]])[1] for i in range(0, 1000, 50)
-    ]
+    files = [data.read_bytes(row) for row in rows]
+    prepared = [model._encoder.prepare(files[i : i + 50])[1] for i in range(0, 1000, 50)]
     made, difference = export_onnx(model.embedder, prepared[0])
     assert difference <= 1e-4
     session = runtime.InferenceSession(made, providers=["CPUExecutionProvider"])
-    found = torch.cat(
-        [torch.from_numpy(session.run(None, {"images": part.contiguous().numpy()})[0]) for part in prepared]
-    )
-    files = [data.read_bytes(row) for row in rows]
+    told = (session.run(None, {"images": part.contiguous().numpy()})[0] for part in prepared)
+    found = torch.cat([torch.from_numpy(each) for each in told])
     expected = model.encode(files)
     ours = similis.search(expected, expected, 10)
     answers = {"onnx": (found, similis.search(found, found, 10).index), "server": ask_server(model, files, tmp_path)}

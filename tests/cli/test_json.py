@@ -114,15 +114,10 @@ def test_the_docs_and_the_help_list_the_exit_codes(capsys):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [
-        ("tr", "train"),
-        ("train --ep", "--epochs"),
-        ("train photos --loss proxy_a", "proxy_anchor"),
-        ("compare photos --loss proxy_a", "proxy_anchor"),
-        ("compare photos --against proxy_a", "proxy_anchor"),
-        ("losses show proxy_a", "proxy_anchor"),
-    ],
-)
+    [("tr", "train"), ("train --ep", "--epochs"), ("train photos --loss proxy_a", "proxy_anchor"),
+     ("compare photos --loss proxy_a", "proxy_anchor"), ("compare photos --against proxy_a", "proxy_anchor"),
+     ("losses show proxy_a", "proxy_anchor")],
+)  # fmt: skip
 def test_a_shell_completes_verbs_options_and_names_of_losses(words, expected, monkeypatch, capsys):
     for name, value in {"COMP_WORDS": f"similis {words}", "COMP_CWORD": str(len(words.split()))}.items():
         monkeypatch.setenv(name, value)

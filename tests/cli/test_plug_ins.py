@@ -31,16 +31,10 @@ def broken(tmp_path):
 
 
 def test_every_verb_works_beside_a_broken_plug_in_and_its_own_loss_says_why_it_is_missing(broken, tmp_path):
-    words = [
-        "losses",
-        "losses --miners",
-        "losses show triplet",
-        f"{TRAIN} --runs {tmp_path / 'runs'}",
-        f"{TRAIN} --loss their_loss",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *words], env=broken, capture_output=True, text=True, check=True
-    )
+    words = ["losses", "losses --miners", "losses show triplet", f"{TRAIN} --runs {tmp_path / 'runs'}"]
+    words += [f"{TRAIN} --loss their_loss"]
+    command = [sys.executable, "-c", SCRIPT, *words]
+    done = subprocess.run(command, env=broken, capture_output=True, text=True, check=True)
     said = done.stderr.splitlines()
     assert "Traceback" not in done.stderr
     assert [line for line in said if line.startswith("code")] == ["code 0"] * 4 + ["code 2"]

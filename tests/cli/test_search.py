@@ -92,21 +92,9 @@ def test_an_index_of_the_model_is_searched_as_its_gallery_is(done, tmp_path, cap
     assert "embed and index with one model" in capsys.readouterr().err
 
 
-def test_a_copy_of_the_query_is_no_answer(done, tmp_path, capsys):
-    query = tmp_path / "query.png"
-    query.write_bytes(picture(12))  # kind1/2.png
-    assert ended(["search", str(done.folder), str(query), "-k", "30", "--sheet", str(tmp_path / "sheet.png")]) == 0
-    out = capsys.readouterr().out
-    assert len(re.findall(r"kind\d/\d.png", out)) == 23
-    assert "kind1/2.png" not in out
-
-
 def test_a_folder_that_is_no_finished_run_is_answered_with_what_to_do(done, tmp_path):
     assert finished(done.folder.parent).address == done.address  # a folder with a single run means that run
     for name in ("a", "b"):
         write(tmp_path / "two" / name, {"result.json": b"{}"})
     with pytest.raises(UserError, match="holds the runs a, b: name one"):
         finished(tmp_path / "two")
-    (tmp_path / "spec.json").write_text("{}")
-    with pytest.raises(UserError, match="not finished; continue it with: similis train"):
-        finished(tmp_path)

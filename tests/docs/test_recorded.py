@@ -8,28 +8,12 @@ record that the page lacks fails too.
 import importlib
 import re
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 import pytest
 
-from benchmarks import (
-    classification,
-    closed_forms,
-    engine,
-    fine_tuning,
-    frozen_features,
-    loss_page,
-    metric,
-    millions,
-    names_to_drawings,
-    step,
-    text_pairs,
-    thesis_heads,
-    tuning,
-    two_sides,
-    upgrades,
-)
+from benchmarks import classification, closed_forms, fine_tuning, frozen_features, thesis_heads, tuning
 from tests.docs.blocks import ROOT
 from tests.docs.records import RESULTS, figures, interval
 from tests.docs.test_marks import LISTED, NUMBER
@@ -38,6 +22,12 @@ DECIMAL = re.compile(r"\d+\.\d+(?:\.\d+)?")
 PAGES = {"README.md": ROOT / "README.md"} | {
     str(path.relative_to(RESULTS)): path for path in sorted(RESULTS.rglob("*.md"))
 }
+
+
+def rows_of(benchmark: str, record: str = "") -> Iterable[str]:
+    """What a benchmark makes of its record, whose name is its own unless it is given."""
+    page_rows = importlib.import_module(f"benchmarks.{benchmark}").page_rows
+    return page_rows(figures(record or f"{benchmark.replace('_', '-')}.json"))
 
 
 def fine_tuning_rows() -> Iterator[str]:
@@ -57,10 +47,6 @@ def stores_rows() -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{each:,}' for each in counts)} |"
 
 
-def tuning_rows() -> Iterator[str]:
-    yield from tuning.page_rows(tuning.measure(tuning.FOLDER))
-
-
 def thesis_rows() -> Iterator[str]:
     trained = [figures("fine-tuning.json")[f"cars196 whole network {seed}"] for seed in range(3)]
     seeds = ", ".join(f"{100 * each['recall@1']:.1f}" for each in trained)
@@ -71,27 +57,21 @@ def thesis_rows() -> Iterator[str]:
         yield from closed_forms.page_rows(figures("closed-forms.json")[path.name.replace("-", " ")])
 
 
-ROWS: dict[str, Callable[[], Iterator[str]]] = {
+ROWS: dict[str, Callable[[], Iterable[str]]] = {
     "distributed.md": lambda: (
-        *("| " + " | ".join(row) + " |" for row in figures("distributed.json")),
-        *engine.page_rows(figures("engine.json")),
-        *step.page_rows(figures("step.json")),
+        *("| " + " | ".join(row) + " |" for row in figures("distributed.json")), *rows_of("engine"), *rows_of("step"),
     ),
     "fine-tuning.md": fine_tuning_rows,
-    "millions.md": lambda: (*millions.page_rows(figures("millions.json")), *stores_rows()),
-    "second-day.md": lambda: upgrades.page_rows(figures("second-day.json")),
-    "two-sides.md": lambda: (
-        *two_sides.page_rows(figures("two-sides.json")),
-        *text_pairs.page_rows(figures("text-pairs.json")),
-        *names_to_drawings.page_rows(figures("names-to-drawings.json")),
-    ),
+    "millions.md": lambda: (*rows_of("millions"), *stores_rows()),
+    "second-day.md": lambda: rows_of("upgrades", "second-day.json"),
+    "two-sides.md": lambda: (*rows_of("two_sides"), *rows_of("text_pairs"), *rows_of("names_to_drawings")),
     "frozen-features/index.md": lambda: (
         row for path in thesis_heads.finished_folders(frozen_features.FOLDER) for row in frozen_features.page_rows(path)
     ),
-    "losses.md": lambda: loss_page.page_rows(figures("losses.json")),
-    "tables.md": lambda: metric.page_rows(figures("tables.json")),
+    "losses.md": lambda: rows_of("loss_page", "losses.json"),
+    "tables.md": lambda: rows_of("metric", "tables.json"),
     "thesis/index.md": thesis_rows,
-    "tuning/index.md": tuning_rows,
+    "tuning/index.md": lambda: tuning.page_rows(tuning.measure(tuning.FOLDER)),
 }  # fmt: skip
 
 
@@ -110,60 +90,31 @@ def mean_gains() -> Iterator[str]:
         yield f"{100 * statistics.fmean(gains):.1f}"
 
 
-def first_screen_numbers() -> Iterator[str]:
-    """R@1 before and after the run of the picture, and the mean gain of three seeds."""
-    picture = figures("first-screen.json")
-    yield from (f"{100 * picture[name]:.1f}" for name in ("pretrained", "trained"))
-    yield from list(mean_gains())[:1]
-
-
-NUMBERS: dict[str, Callable[[], Iterator[str]]] = {
-    "README.md": first_screen_numbers,
+NUMBERS: dict[str, Callable[[], Iterable[str]]] = {
+    "README.md": lambda: list(mean_gains())[:1],
     "fine-tuning.md": mean_gains,
     "index.md": advised_numbers,
     "which-loss-first.md": advised_numbers,
 }
 CONDITIONS = {
-    "second-day.md": dict.fromkeys(("1.7",), "test_sentences_of_the_second_day"),
-    "millions.md": {
-        **dict.fromkeys(("0.92", "1.02"), "test_the_prediction_of_ten_million"),
-        **dict.fromkeys(("2.6", "0.8"), "an earlier prediction, whose build is no longer on the page"),
-    },
-    "two-sides.md": {"6.2": "version of the peer"},
-    "README.md": {
-        "3.11": "Python",
-        "2.9.0": "version of the peer",
-        "2.0": "licence",
-    },
-    "distributed.md": {
-        "2.9.0": "version of the peer",
-        "3.3.0": "version of open_clip",
-        **dict.fromkeys(("1.10", "1.03", "1.05"), "target"),
-    },
-    "fine-tuning.md": {
-        "0.8": "decay of rates by layer",
-        "54.8": "a row of thesis/index.md",
-        **dict.fromkeys(("4.6", "5.0", "0.5", "1.3"), "test_sentences_of_the_page_of_fine_tuning"),
-    },
-    "frozen-features/index.md": {
-        **dict.fromkeys(("1.9", "1.8", "0.1", "3.9", "3.6", "0.03"), "a row, or test_sentences_about_cars"),
-        **dict.fromkeys(("0.011", "52.2", "8.1", "0.4", "1.4", "3.0", "1.3", "2.3"), "test_sentences_about_cars"),
-        **dict.fromkeys(("2.5", "1.5"), "test_sentences_about_both_cells_of_frozen_features"),
-    },
-    "index.md": {"9.26": "withdrawn"},
-    "losses.md": {
-        "2.9.0": "version of the peer",
-        "0.1": "margin",
-        "1.6": "bound",
-        "2.4": "bound",
-        **dict.fromkeys(("1.7", "1.1"), "test_the_page_of_losses_names_what_is_slower_or_larger"),
-    },
-    "tables.md": {"0.7.0": "version", "1.9.1": "version", "1.7.2": "version", "0.001": "rounded corner of LMNN"},
-    "thesis/index.md": {
-        **dict.fromkeys(("1.0", "3.3"), "test_the_page_of_the_thesis_says_how_much_repetitions_varied"),
-        **dict.fromkeys(("6.8", "3.7", "0.8", "17.5", "18.2", "17.2"), "test_whitening_is_ahead_of_the_best_head"),
-    },
-}
+    "second-day.md": ["1.7"],  # test_sentences_of_the_second_day
+    # test_the_prediction_of_ten_million; the last two are an earlier prediction, whose build is no longer on the page
+    "millions.md": ["0.92", "1.02", "2.6", "0.8"],
+    "two-sides.md": ["6.2"],  # version of the peer
+    "README.md": ["3.11", "2.9.0", "2.0"],  # Python, version of the peer, licence
+    "distributed.md": ["2.9.0", "3.3.0", "1.10", "1.03", "1.05"],  # versions of the peer and of open_clip, targets
+    # decay of rates by layer, a row of thesis/index.md, test_sentences_of_the_page_of_fine_tuning
+    "fine-tuning.md": ["0.8", "54.8", "4.6", "5.0", "0.5", "1.3"],
+    # a row, or test_sentences_about_cars; the last two test_sentences_about_both_cells_of_frozen_features
+    "frozen-features/index.md": ["1.9", "1.8", "0.1", "3.9", "3.6", "0.03", "0.011", "52.2", "8.1", "0.4", "1.4", "3.0",
+                                 "1.3", "2.3", "2.5", "1.5"],
+    "index.md": ["9.26"],  # withdrawn
+    # version of the peer, margin, two bounds, test_the_page_of_losses_names_what_is_slower_or_larger
+    "losses.md": ["2.9.0", "0.1", "1.6", "2.4", "1.7", "1.1"],
+    "tables.md": ["0.7.0", "1.9.1", "1.7.2", "0.001"],  # versions, rounded corner of LMNN
+    # test_the_page_of_the_thesis_says_how_much_repetitions_varied, test_whitening_is_ahead_of_the_best_head
+    "thesis/index.md": ["1.0", "3.3", "6.8", "3.7", "0.8", "17.5", "18.2", "17.2"],
+}  # fmt: skip
 
 
 def rows_and_words(path) -> tuple[list[str], str]:
@@ -189,7 +140,7 @@ def plain(text: str) -> str:
 def test_every_number_has_a_record(name):
     rows, words = rows_and_words(PAGES[name])
     recorded = list(ROWS[name]()) if name in ROWS else []
-    known = {*CONDITIONS.get(name, {}), *(NUMBERS[name]() if name in NUMBERS else ())}
+    known = {*CONDITIONS.get(name, []), *(NUMBERS[name]() if name in NUMBERS else ())}
     assert [row for row in recorded if row not in PAGES[name].read_text(encoding="utf-8").splitlines()] == []
     loose = [row for row in rows if row not in recorded and {*DECIMAL.findall(plain(row))} - known]
     assert loose == [], "rows that no record gives"

@@ -4,20 +4,13 @@ import statistics
 
 from benchmarks import cleaning, clusters, data_faults, metric, retrieval, verdict_rules
 from tests.docs.blocks import ROOT
-from tests.docs.records import RESULTS, figures, interval, words_of
+from tests.docs.records import RESULTS, figures, words_of
 
 MEANS = ("geometric", "median")  # of rows of the record
 
 
-def test_the_first_screen_shows_its_record():
-    readme, found = (ROOT / "README.md").read_text(encoding="utf-8"), figures("first-screen.json")
-    words = " ".join(readme.split())
-    assert f"On {found['classes']} car models" in words
-    assert f"the {found['fixed']:,} of {found['queries']:,} that training fixed; it broke {found['broken']}" in words
-    assert f"{found['pixels']} pixels" in words
-    peers = figures("losses.json")["peers"]["triplet 1024"]
-    assert f"in 1/{peers['less_memory']:.0f} of the memory, {peers['speed_up']:.0f} times as fast" in words
-    assert len(readme.splitlines()) <= 100
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
 
 
 def test_the_page_of_faults_shows_its_record():
@@ -76,30 +69,6 @@ def test_sentences_about_enrolled_classes():
     gains = [own["known right"][0] - near["known right"][0] for near, own in rows]
     assert f"gain up to {100 * max(gains):.0f} points or lose {-100 * min(gains):.0f}." in page
     assert all(0.04 < own["known refused"][0] < 0.06 for _, own in rows)  # "refuses the 5 % that it states"
-
-
-def test_the_page_of_verification_shows_its_record():
-    page, found = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8"), figures("verification.json")
-    names = {"cars196": "CARS", "cub200_2011": "CUB", "grocery": "Grocery"}
-    for key, name in names.items():
-        shares = [
-            [found[key][f"{what}{end}"] for end in ("", " low", " high")] for what in ("tar@0.01", "tar@0.001", "eer")
-        ]
-        cells = " | ".join(interval(each).replace(" (", " % (") for each in shares)
-        assert f"| {cells} | {found[key]['opis']:.3f} | {found[key]['threshold']:.3f} |" in page, name
-    for key in ("cars196", "cub200_2011"):
-        row = found[f"{key} promise"]
-        far = {
-            name: [row[f"{name}{what}"] for what in ("far", "low", "high")]
-            for name in ("", *(f"{n} " for n in names))
-            if f"{name}far" in row
-        }
-        said = {name: "{:.3f} ({:.3f} to {:.3f})".format(*each) for name, each in far.items()}
-        others = ", ".join(f"{names[name.strip()]} {text}" for name, text in said.items() if name)
-        held = f"{row['held']} of {row['divisions']} divisions, mean FAR {row['mean far']:.3f}"
-        assert f"(threshold {row['threshold']:.3f}) | {said['']} | {held} | {others} |" in page, key
-    assert "17 of 20" in page
-    assert sum(found[f"{key} promise"]["held"] for key in ("cars196", "cub200_2011")) == 17
 
 
 def test_every_withdrawn_record_is_named_on_its_page():

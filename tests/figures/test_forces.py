@@ -7,7 +7,7 @@ from matplotlib.text import Annotation
 
 from similis.figures.force_plot import STILL, draw_forces, save_forces
 from similis.figures.forces import DEGREES, LABELS, build_drawn_loss, forces, unit_vectors
-from similis.figures.formula import break_lines, formula_of, to_mathtext, to_text
+from similis.figures.formula import break_lines, to_text
 from similis.registry import losses
 from tests.forking import start
 
@@ -76,13 +76,6 @@ def test_class_vectors_are_drawn_with_their_classes(entry):
         assert proxies is not None
         assert sorted(set(proxies.classes.tolist())) == [0, 1, 2]
         assert len(proxies.points) <= 9  # more would overlap
-
-
-@pytest.mark.parametrize("entry", list(losses), ids=lambda entry: entry.name)
-def test_every_formula_can_be_drawn(entry):
-    formula = formula_of(entry.function)
-    assert formula
-    assert to_mathtext(formula)
 
 
 @pytest.mark.parametrize(

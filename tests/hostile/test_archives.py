@@ -119,10 +119,3 @@ def test_other_archives_are_told_apart(tmp_path, ending):
 def test_a_folder_named_like_an_archive(tmp_path):
     write(tmp_path / "photos.zip", FILES)
     assert "Is a directory" in read_data(tmp_path / "photos.zip")
-
-
-@pytest.mark.parametrize(
-    "inner", [zipped(FILES), b"", b"<html>", picture(1)[:50]], ids=["archive", "empty", "html", "cut"]
-)
-def test_members_that_are_no_images(tmp_path, inner):
-    assert "cannot be decoded" in refusal(tmp_path, zipped(FILES | {"kind0/9.png": inner}))

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import resource
 import shutil
 import struct
 from pathlib import Path
@@ -212,6 +213,15 @@ def test_a_network_that_does_not_fit_its_weights_is_refused(bundle, values):
     refusal(bundle)
 
 
+@pytest.mark.parametrize("options", [{"depth": 3000}, {"depth": 10**10}, {"width": "wide", "depth": 40}], ids=str)
+def test_a_forged_network_is_refused_before_memory_is_spent_on_it(bundle, options):
+    network = json.loads((bundle / "model.json").read_text())["network"]
+    change(bundle, "model.json", network=network | {"options": options})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert f"{WEIGHTS} is missing or damaged (model.json describes a larger network than its" in refusal(bundle)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # 256 MB, in kB
+
+
 @pytest.mark.parametrize(
     "tensors",
     [
@@ -226,9 +236,6 @@ def test_a_network_that_does_not_fit_its_weights_is_refused(bundle, values):
         {"vectors": torch.ones(12, DIM, dtype=torch.int64)},
         {"vectors": None, "others": torch.zeros(12, DIM)},
     ],
-    ids=lambda tensors: ", ".join(
-        f"{k} {None if v is None else (tuple(v.shape), v.dtype)}" for k, v in tensors.items()
-    ),
 )
 def test_vectors_of_another_shape_are_refused(bundle, tensors):
     resave(bundle, GALLERY, **tensors)
@@ -269,16 +276,10 @@ def test_a_threshold_is_a_number(bundle, values):
     assert "threshold.json" in refusal(bundle)
 
 
-@pytest.mark.parametrize(
-    "rates",
-    [
-        None,
-        3,
-        [[1]],
-        [{"similarity": "x", "false_accept": 0, "false_reject": 0}],
-        [{"similarity": float("nan"), "false_accept": 0, "false_reject": 0}],
-    ],
-)
+RATE = {"similarity": "x", "false_accept": 0, "false_reject": 0}
+
+
+@pytest.mark.parametrize("rates", [None, 3, [[1]], [RATE], [RATE | {"similarity": float("nan")}]])
 def test_rates_are_numbers(bundle, rates):
     change(bundle, "rates.json", rates=rates)
     assert "rates.json" in refusal(bundle)

@@ -1,19 +1,17 @@
 """Folders that a user may really have: links, pipes, odd names, files that are cut short or of the wrong kind."""
 
-import io
 import os
 import threading
-import zlib
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from similis.data.open_data import open_data
 from similis.data.sources import LARGEST
 from similis.values import DataError, UserError
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import check_refused, check_sentence, read_data
+from tests.hostile.test_images import claiming
 
 FILES = {f"kind{c}/{n}.png": picture(10 * c + n) for c in range(6) for n in range(3)}
 
@@ -23,16 +21,6 @@ def photos(tmp_path):
     return write(tmp_path / "photos", FILES)
 
 
-def bomb(width: int = 30000, height: int = 30000) -> bytes:
-    """A PNG of a few bytes that claims to be very large."""
-    held = io.BytesIO()
-    Image.new("1", (8, 8)).save(held, "PNG")
-    data = bytearray(held.getvalue())
-    data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
-    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
-    return bytes(data)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -40,7 +28,7 @@ def bomb(width: int = 30000, height: int = 30000) -> bytes:
         (b"<html>404</html>", "not an image of a known format"),
         (picture(9)[:100], "damaged or cut short"),
         (picture(9, form="JPEG")[:-200], "damaged or cut short"),
-        (bomb(), "decompression bomb"),
+        (claiming("PNG", 30_000, 30_000), "decompression bomb"),
         (picture(9, width=1, height=60000), "crop it"),
     ],
     ids=["empty", "html", "cut-png", "cut-jpeg", "bomb", "narrow"],

@@ -18,8 +18,8 @@ from tests.cli.test_main import ended
 from tests.hostile.run_place import SLIM, make_place, search, train
 from tests.run.small import folder_in, kill_at, ran, remains
 
-ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json", "events/select/*"]
-FINISHED = [*ALWAYS, "embeddings.safetensors", "events/refit/*", "galleries/*", "model.safetensors", "result.json",
+ALWAYS = ["address", "environment.json", "metrics.jsonl", "spec.json"]
+FINISHED = [*ALWAYS, "embeddings.safetensors", "galleries/*", "model.safetensors", "result.json",
             "scores.safetensors", "selection.json", "curves.png", "report.html", "report-points.json", "embeddings.csv",
             "before.safetensors", "trained-on.safetensors", "proxies.safetensors"]  # fmt: skip
 CHECKPOINTS = ["checkpoint-select.safetensors", "checkpoint-select-previous.safetensors", "best-select.safetensors"]
@@ -28,7 +28,7 @@ INTERRUPTED = {
     ("step", 1): [*ALWAYS, ".lock"],
     ("step", 2): [*ALWAYS, ".lock", "checkpoint-select.safetensors"],
     ("validation", 1): [*ALWAYS, ".lock", *CHECKPOINTS, "proxies.safetensors"],
-    ("refit", 3): [*ALWAYS, ".lock", *CHECKPOINTS, "proxies.safetensors", "selection.json", "events/refit/*",
+    ("refit", 3): [*ALWAYS, ".lock", *CHECKPOINTS, "proxies.safetensors", "selection.json",
                    "checkpoint-refit.safetensors", "checkpoint-refit-previous.safetensors"],
 }  # fmt: skip
 

@@ -8,7 +8,6 @@ import pytest
 import similis
 from similis.cli import main
 from similis.model.bundle import error_rates, read_rates
-from similis.model.model_card import count_parts
 from tests.data.pictures import picture, write
 from tests.hostile.refusals import call
 from tests.run.small import ran
@@ -117,17 +116,6 @@ def test_a_bundle_keeps_the_record_and_counts_no_rates_on_them(place, trained, t
     words = ["export", str(place / "runs"), str(tmp_path / "kept"), "--gallery", str(only), "--keep-trained"]
     assert said(capsys, words)["threshold"] is not None
     assert "too good" in (tmp_path / "kept" / "README.md").read_text()
-
-
-def test_the_card_counts_what_the_model_was_trained_on(place, tmp_path):
-    result = ran(place / "runs", data__source=str(place / "photos"), training__epochs=1)
-    images, classes = result.facts["images"], result.facts["classes"]
-    assert images["validation"] > 0
-    assert count_parts(result)["train"] == (
-        images["train"] + images["validation"],
-        classes["train"] + classes["validation"],
-    )
-    assert count_parts(result)["train"][0] == len(similis.load(result.folder, device="cpu").trained_on.contents)
 
 
 def test_rates_are_not_counted_on_them_after_a_threshold_of_other_photos(place, trained, tmp_path, capsys):

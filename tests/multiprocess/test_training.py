@@ -30,7 +30,7 @@ from similis.training.checkpoint import read_checkpoint, restore, save_checkpoin
 from similis.training.folder import RunFolder
 from similis.training.loop import Progress, Task, train
 from similis.training.optimisers import Rates, Schedule, build_optimiser, parameter_groups
-from similis.values import Batch, UserError
+from similis.values import Batch
 from tests.run.small import Killer, ran, remains, small
 
 CLASSES, IMAGES, BATCH, STEPS = 10, 15, 15, 50
@@ -189,13 +189,6 @@ def test_a_run_whose_rank_is_killed_equals_one_that_is_not(tmp_path, ranks):
     killed = run_on_ranks(spec, Machine(root=tmp_path / "killed"), killing(3, tmp_path / "mark"), ranks=ranks)
     assert (tmp_path / "mark").exists()
     assert remains(killed.folder) == remains(alone.folder)
-
-
-@pytest.mark.slow
-def test_batch_norm_in_training_is_refused(tmp_path):
-    spec = small(model__backbone="googlenet", model__image_size=64, model__options={})
-    with pytest.raises(UserError, match="cannot share the batch statistics"):
-        run_on_ranks(spec, Machine(root=tmp_path), ranks=2)
 
 
 @pytest.mark.slow

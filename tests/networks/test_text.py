@@ -9,13 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from similis.networks.text import (
-    load_similarity,
-    readable,
-    save_similarity,
-    sentence_encoder,
-    similarity_of_names,
-)
+from similis.networks.text import load_similarity, readable, save_similarity, sentence_encoder, similarity_of_names
 from similis.values import DataError, MissingExtraError, UserError
 from tests.cli.test_main import ended
 from tests.networks.letters import by_letters

@@ -85,13 +85,9 @@ def test_a_comment_a_docstring_and_the_layout_change_nothing(plug_in):
 
 @pytest.mark.parametrize(
     ("file", "old", "new"),
-    [
-        ("loss", "return scale *", "return -scale *"),
-        ("loss", "scale=1.0", "scale=2.0"),
-        ("helper", "1.0 - 2.0", "1.0 - 3.0"),
-    ],
-    ids=["sign", "default", "a function that it imports"],
-)
+    [("loss", "return scale *", "return -scale *"), ("loss", "scale=1.0", "scale=2.0"),
+     ("helper", "1.0 - 2.0", "1.0 - 3.0")],  # a sign, a default, a function that it imports
+)  # fmt: skip
 def test_a_changed_formula_has_another_address(file, old, new, plug_in):
     before, others = place(), place(objective__loss="triplet")
     plug_in.edit(getattr(plug_in, file), old, new)
@@ -168,9 +164,8 @@ def test_what_a_function_without_a_file_computes_is_in_its_hash():
 
     def hash_of(text: str) -> str:
         scope: dict[str, object] = {"__name__": "typed_in"}
-        exec(
-            LOSS.format(helper="math").replace("import weight", "import sqrt as weight").replace("scale *", text), scope
-        )
+        source = LOSS.format(helper="math").replace("import weight", "import sqrt as weight")
+        exec(source.replace("scale *", text), scope)
         try:
             return source_hash(losses, "plugged")
         finally:

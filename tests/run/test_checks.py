@@ -132,10 +132,7 @@ UNLABELLED = {**VIEWS, "training__labelled": False, "training__sampler": None}
         ({"model__head": "white"}, "model.head is 'white'"),
         ({"model__head": "whitening", "model__pooling": "gem"}, "gem learns"),
         ({"model__head": "whitening+trained"}, r"needs cached features; set model\.trains=head"),
-        (
-            {"model__backbone": "identity", "model__options": {"features": 4}, "model__image_size": None},
-            "ready vectors",
-        ),
+        ({"model__backbone": "identity", "model__options": {"features": 4}, "model__image_size": None}, "ready vector"),
         ({"training__labelled": False}, "images without labels need views=2"),
         ({**VIEWS, "training__batch_size": 11}, "the batch must be a multiple of the views"),
         ({"training__views": 2, "objective__loss": "multi_similarity"}, "set training.sampler=random"),

@@ -85,17 +85,12 @@ def test_each_of_them_is_a_part_of_the_address_and_of_the_record(tmp_path):
     other = Small()
     with torch.no_grad():
         other.conv.weight.add_(1)
-    for own in (
-        {"network": other},
-        {"network": Small(pooled=True)},
-        {"data": Squares(1)},
-        {"transform": lambda x: jitter(x.rotate(0))},
-    ):
+    turned = {"transform": lambda x: jitter(x.rotate(0))}
+    for own in ({"network": other}, {"network": Small(pooled=True)}, {"data": Squares(1)}, turned):
         assert train(tmp_path, **own).address != first.address, own
     assert first.facts["handed over"].keys() == {"network", "data", "transform"}
     named = train(tmp_path, named={"network": "mine-1", "data": "squares-1"})
-    assert named.facts["handed over"]["network"] == "own:mine-1"
-    assert named.facts["handed over"]["data"] == "own:squares-1"
+    assert named.facts["handed over"].items() >= {"network": "own:mine-1", "data": "own:squares-1"}.items()
 
 
 def test_the_model_is_opened_again_with_its_code(tmp_path):

@@ -10,12 +10,9 @@ from tests.run.small import folder_in, kill_at, remains, started
 
 # A miner with draws and a memory, so that every kind of state is in the checkpoints.
 CHANGES = {
-    "training__epochs": 4,
-    "training__average_decay": 0.9,
-    "objective__loss": "multi_similarity",
-    "objective__miner": "multi_similarity",
-    "objective__memory": 20,
-}
+    "training__epochs": 4, "training__average_decay": 0.9, "objective__loss": "multi_similarity",
+    "objective__miner": "multi_similarity", "objective__memory": 20,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +55,11 @@ def test_twenty_kills_leave_no_trace(whole, seconds, tmp_path):
     assert finish(place) == whole
 
 
+OTHERS = (("step", 1), ("validation", 1), ("validation", 4))
+
+
 @pytest.mark.parametrize(
-    ("moment", "number"),
-    [
-        ("step", 3),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("step", 1), ("validation", 1), ("validation", 4))),
-    ],
+    ("moment", "number"), [("step", 3), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHERS)]
 )
 def test_killed_after_a_step_before_its_checkpoint_or_after_a_validation(whole, tmp_path, moment, number):
     kill_at(tmp_path, CHANGES, moment, number)

@@ -1,6 +1,7 @@
 """Offline mining in a run: mined when it is due, from the weights of that moment, and exact however it is run."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,14 +24,10 @@ from tests.run.small import folder_in, kill_at, ran, remains, small, stage_of
 
 # 4 training classes of 12 images, 4 batches an epoch; mined before epochs 1 and 3.
 MINED = {
-    "data__source": "synthetic?classes=12&images=12&size=16",
-    "objective__loss": "contrastive",
-    "training__sampler": "mined",
-    "training__mining__kind": "semi_hard",
-    "training__mining__every_epochs": 2,
-    "training__mining__top_k": 5,
-    "training__epochs": 4,
-}
+    "data__source": "synthetic?classes=12&images=12&size=16", "objective__loss": "contrastive",
+    "training__sampler": "mined", "training__mining__kind": "semi_hard", "training__mining__every_epochs": 2,
+    "training__mining__top_k": 5, "training__epochs": 4,
+}  # fmt: skip
 KINDS = ("hard", "semi_hard", "neighbours")
 
 
@@ -192,23 +189,20 @@ def test_batches_that_are_no_quadruples_are_refused_before_anything_is_embedded(
         epoch_batches(stage.spec, stage.source, stage.rows, 0)
 
 
-def table_here(communicator, root: str) -> list[torch.Tensor]:
+def table_here(communicator, root: Path) -> list[torch.Tensor]:
     """What one process holds when the processes' weights are not the same to the bit."""
-    from pathlib import Path
-
-    stage = mined_stage(Path(root) / str(communicator.rank))
+    stage = mined_stage(root / str(communicator.rank))
     with torch.no_grad():
         for p in stage.parts.trained.parameters():
             p.add_(communicator.rank * torch.randn(p.shape, generator=torch.Generator().manual_seed(3)))
-    table = refresh_table(
-        stage.parts.trained, stage.parts.loader, stage.rows, stage.spec, epoch=0, communicator=communicator
-    )
+    parts, rows = stage.parts, stage.rows
+    table = refresh_table(parts.trained, parts.loader, rows, stage.spec, epoch=0, communicator=communicator)
     return [*table, epoch_batches(stage.spec, stage.source, stage.rows, 0, table)]
 
 
 @pytest.mark.slow
 def test_every_process_has_the_table_of_the_first(tmp_path):
-    first, second = launch(table_here, 2, str(tmp_path))
+    first, second = launch(table_here, 2, tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -13,7 +13,7 @@ from similis.data.open_data import open_data
 from similis.model.finished import finished
 from similis.run.machine import Watch
 from similis.run.places import claim_run, find_run, with_whole_paths
-from similis.values import DataError, UserError
+from similis.values import UserError
 from tests.data.pictures import picture, write
 from tests.run.small import ran, small
 
@@ -49,12 +49,6 @@ def test_known_data_and_missing_files_stay_as_they_are(photos):
     (photos / "pretrained").mkdir()
     spec = small(data__source="synthetic?classes=9", model__weights="pretrained", objective__language="gone.npz")
     assert with_whole_paths(spec) == spec
-
-
-def test_a_run_that_is_refused_leaves_nothing(photos):
-    with pytest.raises(DataError):
-        ran(photos / "runs", data__source="nowhere/")
-    assert not (photos / "runs").exists()
 
 
 def test_a_run_that_fails_before_a_checkpoint_leaves_nothing(photos):

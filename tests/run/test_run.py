@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 
 import pytest
 import torch
@@ -84,10 +85,7 @@ def test_fixed_validation_chooses_and_the_final_model_is_refit(first):
     assert first.validation == {"recall@1": max(first.history)}
     counts = first.facts["images"]
     assert (counts["train"], counts["validation"], counts["test"]) == (24, 12, 36)
-    steps = {
-        stage: sum(1 for r in RunFolder(first.folder).records() if r["stage"] == stage and "loss" in r)
-        for stage in ("select", "refit")
-    }
+    steps = Counter(r["stage"] for r in RunFolder(first.folder).records() if "loss" in r)
     assert steps == {"select": 2 * 24 // 12, "refit": first.epochs * 36 // 12}
 
 

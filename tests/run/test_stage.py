@@ -40,20 +40,14 @@ def test_only_training_rows_are_ever_seen(tmp_path):
 
 @pytest.mark.parametrize(
     ("history", "patience", "over"),
-    [
-        ([0.5], 2, False),
-        ([0.5, 0.4], 2, False),
-        ([0.5, 0.4, 0.5], 2, True),
-        ([0.4, 0.5, 0.3], 2, False),
-        ([], 1, False),
-    ],
-)
+    [([0.5], 2, False), ([0.5, 0.4], 2, False), ([0.5, 0.4, 0.5], 2, True), ([0.4, 0.5, 0.3], 2, False),
+     ([], 1, False)],
+)  # fmt: skip
 def test_patience_counts_epochs_since_the_best(history, patience, over, tmp_path):
     stage = stage_of(tmp_path, training__epochs=9, training__patience=patience)
     best = history.index(max(history)) + 1 if history else 0
-    recorder = Recorder(
-        stage, build_task(stage), {"history": history, "best": max(history, default=None), "best_epoch": best}
-    )
+    notes = {"history": history, "best": max(history, default=None), "best_epoch": best}
+    recorder = Recorder(stage, build_task(stage), notes)
     assert recorder.is_over(Progress(epoch=len(history))) is over
     assert recorder.is_over(Progress(epoch=9))
 

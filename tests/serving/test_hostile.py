@@ -3,7 +3,6 @@
 import io
 import struct
 import tarfile
-import zipfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +16,7 @@ from tests.hostile.test_images import FORMATS, OTHERS, chunk, claiming, cut, fli
 from tests.serving.running import KEY, PHOTOS, photo
 
 CODES = {200, 413, 415, 422}
+SIZES = ((7000, 7000), (60_000, 60_000), (1, 300), (1, 60_000))  # that a header claims
 MEGABYTES = 1500  # of the whole process at its peak: torch and matplotlib take some 500 of them
 
 
@@ -30,23 +30,10 @@ def bombs() -> list[bytes]:
         png(8, 8, chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2**24))), chunk(b"IDAT", zlib.compress(bytes(200)))),
         png(8, 8, chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(2**24))), chunk(b"IDAT", zlib.compress(bytes(200)))),
         png(8, 8, *[chunk(b"tEXt", b"a\0" + bytes([97]) * 1000)] * 2000, chunk(b"IDAT", zlib.compress(bytes(200)))),
-        *(
-            claiming(form, side, side)
-            for form in ("PNG", "PPM", "GIF", "BMP", "JPEG", "TIFF")
-            for side in (7000, 60_000)
-        ),
-        *(claiming(form, 1, side) for form in ("PNG", "PPM", "GIF", "BMP", "JPEG", "TIFF") for side in (300, 60_000)),
+        *(claiming(form, *size) for form in ("PNG", "PPM", "GIF", "BMP", "JPEG", "TIFF") for size in SIZES),
         *(claiming("PNG", 2**31 - 1, height) for height in (0, 1, 2**31 - 1)),
-        gzip_bomb(),
+        zipped({"a.png": bytes(10**8)}),  # an archive whose one member is 100 megabytes of nothing
     ]
-
-
-def gzip_bomb() -> bytes:
-    """An archive whose one member is 100 megabytes of nothing."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.png", bytes(10**8))
-    return held.getvalue()
 
 
 def polyglots() -> list[bytes]:
@@ -136,17 +123,11 @@ def test_odd_requests(server):
     for head in heads:
         with server.connect() as connection:
             connection.sendall(head)
-    for boundary in ("", "b" * 70_000, "ü", '"'):
+    for boundary in ("", "ü", '"'):
         kind = {"Content-Type": f"multipart/form-data; boundary={boundary}".encode()}
-        answer = (
-            server.ask("POST", "/v1/search", data=b"--b\r\n\r\n\r\n--b--", headers=kind) if len(boundary) < 99 else None
-        )
-        assert answer is None or answer.status_code in (400, 422)
-    for part in (
-        b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
-        b"--b\r\n: \r\n\r\n--b--",
-        b"--b" * 10_000,
-    ):
+        assert server.ask("POST", "/v1/search", data=b"--b\r\n\r\n\r\n--b--", headers=kind).status_code in (400, 422)
+    unnamed = b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--"
+    for part in (unnamed, b"--b\r\n: \r\n\r\n--b--", b"--b" * 10_000):
         kind = {"Content-Type": "multipart/form-data; boundary=b; charset=utf-7"}
         assert server.ask("POST", "/v1/search", data=part, headers=kind).status_code in (400, 422)
     assert server.get("/health").status_code == 200

@@ -48,19 +48,6 @@ def test_copies_k_and_label(server, model):
     assert found(server.form("/v1/search", id=NAME, label="nobody")) == []
 
 
-def test_the_box_is_a_part_of_the_upright_image(server, model):
-    wide = Image.open(io.BytesIO(photo(801))).convert("RGB")
-    exif = Image.Exif()
-    exif[0x0112] = 6  # turned by 90 degrees to be upright
-    held = io.BytesIO()
-    wide.save(held, "PNG", exif=exif)
-    part = wide.transpose(Image.Transpose.ROTATE_270).crop((0, 15, 40, 60))
-    want = [hit.id for hit in model.search(part, 5)]
-    assert [
-        hit[0] for hit in found(server.form("/v1/search", {"file": held.getvalue()}, box="0,0.25,1,1", k=5))
-    ] == want
-
-
 def test_classify_knows_its_images_and_answers_unknown(server, model):
     assert server.form("/v1/classify", {"file": PHOTOS[NAME]}, k=1).json()["label"] == "kind1"
     answers = [server.form("/v1/classify", {"file": photo(seed)}).json() for seed in range(900, 915)]

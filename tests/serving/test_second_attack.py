@@ -10,8 +10,6 @@ from similis.serving.collection import Collection
 from similis.serving.forms import check_name
 from similis.serving.limits import Limits, Refusal
 from similis.serving.metrics import Metrics
-from similis.serving.server import check_key_setting
-from similis.values import UserError
 from tests.cli.test_main import ended
 from tests.serving.running import KEY, Server, photo
 
@@ -69,19 +67,12 @@ def test_a_request_with_two_hosts_is_refused(odd):
 
 
 @pytest.mark.parametrize("key", ["short", "schlüssel-mit-umlaut-und-länge", "x" * 257, " spaces around the key "])
-def test_a_key_that_no_request_could_send_is_refused_and_not_printed(key):
-    with pytest.raises(UserError, match="SIMILIS_KEY has") as refused:
-        check_key_setting(key)
-    assert key.strip() not in str(refused.value)
-
-
-def test_such_a_key_ends_the_server_at_its_start(tmp_path, monkeypatch, capsys):
-    key = "schlüssel-mit-umlaut-und-länge"
+def test_a_key_that_no_request_could_send_ends_the_server_at_its_start(key, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SIMILIS_KEY", key)
     assert ended(["serve", str(tmp_path), "--port", "0"]) == 2
     said = capsys.readouterr().err
     assert "SIMILIS_KEY has" in said
-    assert key not in said
+    assert key.strip() not in said
 
 
 def test_a_label_that_vanishes_meanwhile_leaves_the_estimate_alive(tmp_path, monkeypatch):

@@ -48,13 +48,6 @@ def test_whitening_in_plain_arithmetic():
     np.testing.assert_allclose(np.abs(found), np.abs(mapped @ directions), atol=1e-5)
 
 
-def test_without_shrinkage_the_covariance_within_classes_is_the_identity():
-    x, labels = drawn(rows=40)
-    y = fit_whitening(x, labels).map(6, shrinkage=1e-9)(x)
-    y = y - torch.stack([y[labels == c].mean(0) for c in range(12)])[labels]
-    np.testing.assert_allclose((y.T @ y / (len(y) - 12)).numpy(), np.eye(6), atol=1e-4)
-
-
 @pytest.mark.parametrize("name", FITS)
 def test_the_map_turns_with_the_features(name):
     """Distances after the map do not depend on the orientation of the features."""

@@ -10,12 +10,9 @@ from similis.training.tensors import cached_tensors, load_model, read_tensors, s
 from similis.values import DataError
 
 TENSORS = {
-    "a": torch.arange(6.0).view(2, 3),
-    "half": torch.ones(3, dtype=torch.bfloat16),
-    "flags": torch.tensor([True, False]),
-    "number": torch.tensor(7),
-    "none": torch.empty(0, 4),
-}
+    "a": torch.arange(6.0).view(2, 3), "half": torch.ones(3, dtype=torch.bfloat16), "none": torch.empty(0, 4),
+    "flags": torch.tensor([True, False]), "number": torch.tensor(7),
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import scipy.io
 
 from similis.data.catalogue import Counts, check_counts, count_parts, known
 from similis.data.open_data import open_data
-from similis.values import DataError, MissingExtraError, UserError
+from similis.values import DataError, MissingExtraError
 from tests.data.pictures import picture, write
 
 
@@ -126,7 +126,3 @@ def test_absent_data_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("SIMILIS_DATA", str(tmp_path / "none"))
     with pytest.raises(DataError, match="does not exist"):
         open_data("sop")
-    with pytest.raises(UserError, match="option of synthetic"):
-        open_data("synthetic?sizes=3")
-    with pytest.raises(UserError, match="whole number"):
-        open_data("synthetic?size=big")

@@ -18,15 +18,9 @@ timm = pytest.importorskip("timm", reason="timm comes with the extra vision")
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [
-        ("timm:test_resnet", (1, 96, 5, 5)),
-        ("test_convnext", (1, 64, 5, 5)),
-        ("test_vit", (1, 64, 10, 10)),
-        ("test_vit3", (1, 96, 10, 10)),
-        ("test_mambaout", None),
-        ("test_efficientnet", (1, 256, 5, 5)),
-    ],
-)
+    [("timm:test_resnet", (1, 96, 5, 5)), ("test_convnext", (1, 64, 5, 5)), ("test_vit", (1, 64, 10, 10)),
+     ("test_vit3", (1, 96, 10, 10)), ("test_mambaout", None), ("test_efficientnet", (1, 256, 5, 5))],
+)  # fmt: skip
 @torch.no_grad()
 def test_every_layout_becomes_a_map(name, shape):
     net = build_embedder(backbone=name, dim=0).backbone.eval()
@@ -69,12 +63,6 @@ def test_preprocessing_is_that_of_timm():
     assert model.preprocessing == Preprocessing(224, 248, half, half, "rgb", 1.0, "bicubic")
     small = build_embedder(backbone="test_resnet", dim=0, image_size=64).preprocessing
     assert (small.size, small.resize, small.mean) == (64, 67, (0.5, 0.5, 0.5))
-
-
-@torch.no_grad()
-def test_a_transformer_is_built_for_the_size_that_is_asked_for():
-    net = build_embedder(backbone="test_vit", dim=0, image_size=96).backbone.eval()
-    assert net(images(1, 96)).shape == (1, 64, 6, 6)
 
 
 def test_what_the_map_does_not_depend_on_is_not_trained():
@@ -120,11 +108,7 @@ def test_a_file_is_loaded_key_by_key(tmp_path):
 
 
 def test_a_file_that_states_nothing_changes_nothing():
-    assert (
-        with_stated_input(Preprocessing(), {})
-        == with_stated_input(Preprocessing(), {"input": "anything"})
-        == Preprocessing()
-    )
+    assert {with_stated_input(Preprocessing(), each) for each in ({}, {"input": "anything"})} == {Preprocessing()}
 
 
 def test_weights_that_do_not_exist_say_what_to_do():

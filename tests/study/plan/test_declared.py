@@ -26,12 +26,10 @@ FACTS = {"data": "d", "split": "s", "weights": "w", "preprocessing": None, "nume
         ({"loss": "supcon", "language": "words.safetensors", "name": "mine"}, "mine+language"),
         ({"loss": "normface", "head": "whitening+trained"}, "normface+from_whitening"),
         ("lda", "lda"),
-        (
-            {"loss": "proxy_repulsion", "options": {"form": "hybrid"}, "offline_mining": {}, "memory": 8},
-            "proxy_repulsion+mined_hard+memory8",
-        ),
+        ({"loss": "proxy_repulsion", "options": {"form": "hybrid"}, "offline_mining": {}, "memory": 8},
+         "proxy_repulsion+mined_hard+memory8"),
     ],
-)
+)  # fmt: skip
 def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
     made = plan(contestants=["triplet", given])
     assert [each.title for each in made.contestants] == ["triplet", title]
@@ -52,12 +50,8 @@ def test_extras_stand_in_the_title_and_reach_the_run(given, title, tmp_path):
     held = [held_terms(compared_values(made, each, final_spec(made, each, {})), FACTS) for each in (job, plain)]
     assert held[0] == held[1]
     told = declared_differences({"spec": final_spec(made, job, {}).model_dump(mode="json"), "held": held[0]})
-    words = {
-        "offline_mining": "training.sampler",
-        "memory": "objective.memory",
-        "nested_sizes": "objective.nested_sizes",
-        "head": "model.head",
-    }
+    words = {"offline_mining": "training.sampler", "memory": "objective.memory", "head": "model.head",
+             "nested_sizes": "objective.nested_sizes"}  # fmt: skip
     assert {field for key, field in words.items() if given.get(key) is not None} <= told.keys()
 
 

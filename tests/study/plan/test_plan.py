@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from similis.registry import Range
-from similis.run.cost import Measured, format_duration
+from similis.run.cost import Measured
 from similis.study.plan import cost as cost_module
 from similis.study.plan.contestant import Contestant
 from similis.study.plan.cost import plan_cost
@@ -17,41 +17,24 @@ from similis.study.plan.search_space import search_space
 from similis.values import UserError
 from tests.study.small import plan, values
 
-# What the thesis found unequal in published comparisons -> the setting that must be named.
-UNFAIR = {
-    "network": ({"model": {"backbone": "googlenet"}}, "model.backbone"),
-    "embedding size": ({"dim": 512}, "model.dim"),
-    "another split": ({"data": {"split_seed": 3}}, "data.split_seed"),
-    "a memory": ({"objective": {"memory": 1000}}, "objective.memory"),
-}
 
-
-@pytest.mark.parametrize("kind", UNFAIR)
-def test_unfairness_in_a_contestant_is_refused_by_name(kind):
-    extra, field = UNFAIR[kind]
-    with pytest.raises(UserError, match=rf"contestant mine sets {field}, which is held equal"):
-        plan(contestants=["triplet", {"loss": "margin", "name": "mine", **extra}])
+def unfair(**extra):
+    return {"contestants": ["triplet", {"loss": "margin", "name": "mine", **extra}]}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"contestants": ["triplett"]}, "did you mean 'triplet'"),
-        ({"contestants": ["triplet", "triplet"]}, "given twice: triplet"),
+        # what the thesis found unequal in published comparisons
+        (unfair(model={"backbone": "googlenet"}), "contestant mine sets model.backbone, which is held equal"),
+        (unfair(dim=512), "contestant mine sets model.dim, which is held equal"),
+        (unfair(data={"split_seed": 3}), "contestant mine sets data.split_seed, which is held equal"),
+        (unfair(objective={"memory": 1000}), "contestant mine sets objective.memory, which is held equal"),
         ({"contestants": [{"loss": "triplet", "preset": "papr"}]}, "did you mean 'paper'"),
         ({"contestants": [{"loss": "triplet", "opions": {}}]}, "options"),
-        ({"repetition": 3}, "did you mean 'repetitions'"),
         ({"sampler": "balancd"}, "sampler is 'balancd'"),
-        ({"against": "triplett"}, "did you mean|unknown contestant"),
-        (
-            {"contestants": ["triplet", {"loss": "margin", "sampler": "random"}]},
-            "training.sampler, which is held equal",
-        ),
         ({"contestants": [{"loss": "triplet", "lr": 0.1}]}, "lr, which is searched in one range for all"),
-        (
-            {"sampler": "own", "arenas": [{"name": "x", "training": {"sampler": "random"}}]},
-            "the plan's sampler is own: drop one",
-        ),
+        ({"sampler": "own", "arenas": [{"name": "x", "training": {"sampler": "random"}}]}, "sampler is own: drop one"),
         ({"arenas": [{"name": "x", "data": {"folds": 3}}]}, "an arena cannot change data.folds"),
         ({"arenas": [{"name": "x", "contestants": ["tripet"]}]}, "unknown contestant"),
         ({"arenas": [{"name": "x"}, {"name": "x"}]}, "two arenas have one name"),
@@ -74,11 +57,6 @@ def test_a_plan_survives_its_file(tmp_path):
     made = plan(arenas=[{"name": "a", "model": {"dim": 4}}, {"name": "b", "contestants": ["contrastive"]}])
     (tmp_path / "plan.yaml").write_text(plan_text(made))
     assert read_plan(tmp_path / "plan.yaml") == made
-    with pytest.raises(UserError, match="see the page on tournaments"):
-        read_plan(tmp_path / "none.yaml")
-    (tmp_path / "list.yaml").write_text(yaml.safe_dump([1]))
-    with pytest.raises(UserError, match="holds list"):
-        read_plan(tmp_path / "list.yaml")
 
 
 def test_jobs_and_their_specifications():
@@ -88,9 +66,8 @@ def test_jobs_and_their_specifications():
     )
     jobs = list(final_jobs(made))
     assert len(jobs) == 2 * (2 + 1) * 2
-    short = plan(
-        arenas=[{"name": "a", "lengths": ["equal samples"]}, {"name": "b"}], lengths=made.model_dump()["lengths"]
-    )
+    lengths = made.model_dump()["lengths"]
+    short = plan(arenas=[{"name": "a", "lengths": ["equal samples"]}, {"name": "b"}], lengths=lengths)
     assert len(list(final_jobs(short))) == 2 * (1 + 2) * 2
     assert len({job.name for job in jobs}) == len(jobs)
     job = next(j for j in jobs if (j.arena, j.length, j.repetition) == ("a", "convergence", 1))
@@ -117,7 +94,6 @@ def test_cost_is_known_beforehand():
     fixed = plan_cost(plan(contestants=["triplet", {"loss": "margin", "fixed": True}]))
     assert (fixed.trials, fixed.finals) == (6, 4)
     assert cost.seconds > 0
-    assert format_duration(200) == "3 min"
 
 
 def test_the_refit_and_the_mining_are_in_the_cost(monkeypatch):
