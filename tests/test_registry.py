@@ -7,17 +7,7 @@ import pytest
 
 from similis.introspection import keyword_defaults
 from similis.objective.losses.triplet import triplet
-from similis.registry import (
-    Cost,
-    Entry,
-    LossEntry,
-    Registry,
-    losses,
-    miners,
-    register_loss,
-    register_miner,
-    unknown,
-)
+from similis.registry import Entry, Registry, unknown
 from similis.values import UserError
 
 
@@ -67,41 +57,6 @@ def test_options_are_the_keyword_arguments_with_plain_defaults():
     assert made.options == {"a": 1, "b": "two"}
     assert made.summary == "First line."
     assert keyword_defaults(triplet)["geometry"] == "cosine"
-
-
-def test_options_of_a_loss_include_those_of_what_it_learns():
-    def starts(size, *, centres=3):
-        return None
-
-    def formula(x, labels, *, weights=None, scale=2.0):
-        """Nothing."""
-
-    made = LossEntry(
-        name="formula", function=formula, paper="", family="proxy", geometry="", input="unit", cost=Cost("", ""),
-        network="", weight="", learns={"weights": starts},
-    )  # fmt: skip
-    assert made.options == {"scale": 2.0, "centres": 3}
-
-
-def test_decorators_register_under_the_functions_name():
-    @register_miner(returns="pairs", paper="none")
-    def test_only_miner(similarity, positive, negative):
-        """Finds nothing."""
-
-    @register_loss(
-        family="pair", geometry="none", input="raw", cost=Cost("1", "1"), paper="none", network="none", weight="none"
-    )
-    def test_only_loss(x, labels):
-        """Is nothing."""
-
-    try:
-        assert miners.get("test_only_miner").returns == "pairs"
-        assert losses.get("test_only_loss").forms == {"default": {}}
-        assert losses.get("test_only_loss").function is test_only_loss
-    finally:
-        for registry in (miners, losses):
-            for name in [n for n in registry._entries if n.startswith("test_only_")]:
-                del registry._entries[name]
 
 
 REGISTERS = """

@@ -41,7 +41,6 @@ ABOUT_THE_HOST = {
         "test_offline_mining.py::test_without_positives",
     ),
     "the test itself compares with NumPy or mixes its own tensors with results on the host": (
-        "scikit_learn",
         "test_evaluate.py::test_r_from_one_to_five_thousand",
         "test_nested.py::test_worked_number",
         "test_embed.py::test_order_of_the_data_set",

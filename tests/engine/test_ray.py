@@ -30,12 +30,12 @@ def scene(name: str, *arguments: object) -> str:
         ("lost_workers", (), ["all as expected"]),
         ("lost_node", (), ["all as expected"]),  # one of three
         ("killed_run", (15, 500, 1.5), ["15 kills"]),
-        ("killed_tournament", (15, 3), ["15 kills", "24 runs"]),
+        ("killed_tournament", (15, 3), ["15 kills", "63 runs"]),
         ("killed_embedding", (20_000, 20), ["20 kills"]),
     ],
 )
 def test_a_scene_with_a_real_cluster(tmp_path, capsys, name, arguments, told):
-    """The last: a run, a tournament of 24 trials and 20,000 images to embed while workers, nodes and drivers die."""
+    """The last: a run, a tournament of 63 runs and 20,000 images to embed while workers, nodes and drivers die."""
     pytest.importorskip("ray")
     said = scene(name, tmp_path, *arguments)
     with capsys.disabled():

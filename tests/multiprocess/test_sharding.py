@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from similis.objective.sharding import shard
 from similis.registry import losses
 from tests.multiprocess.agreement import assert_equal
-from tests.multiprocess.work import objective
 
 BY_CLASS = [entry.name for entry in losses if entry.family in ("proxy", "classification")]
 
@@ -45,14 +42,3 @@ def test_in_tiles(two, name):
 
 def test_several_classes_for_a_sample(two):
     assert_equal(two, [(case, (7, 5)) for case in cases("proxy_anchor", relation=True)])
-
-
-def test_a_share_is_a_share(four):
-    sizes = four.call(share_sizes)
-    assert [own for own, _ in sizes] == [1, 1, 1, 1]
-    assert all(loss_sees == 4 for _, loss_sees in sizes)
-
-
-def share_sizes(communicator):
-    made = shard(objective("proxy_anchor", "default", 0, torch.float64), communicator)
-    return len(made.learned["proxies"]), made.classes.size

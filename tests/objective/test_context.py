@@ -3,21 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from similis.objective.class_shards import count_classes
-from similis.objective.context import (
-    Context,
-    Partition,
-    current_context,
-    dense,
-    distributed,
-    spread_evenly,
-    tiles,
-    use_context,
-)
+from similis.objective.context import Context, current_context, dense, distributed, spread_evenly, tiles
 
 
 class Second:
@@ -38,11 +27,6 @@ def test_shares_differ_by_one_at_most(rows, world):
     assert list(found) == sorted(found, reverse=True)
 
 
-def test_a_partition_knows_its_place():
-    partition = Partition(Second(), (4, 2, 1))
-    assert (partition.first, partition.own, partition.size) == (4, 2, 7)
-
-
 def test_contexts_end():
     assert current_context() == Context()
     with distributed(Second()):
@@ -52,9 +36,6 @@ def test_contexts_end():
             assert current_context().partition(2) is None
             assert current_context().tiling == (2, 3)
     assert current_context() == Context()
-    with use_context(Context(shards=Partition(Second(), (4, 2, 1)))):
-        assert count_classes(torch.zeros(2, 3)) == 7
-    assert count_classes(torch.zeros(2, 3)) == 2
 
 
 def test_a_context_ends_with_an_error():

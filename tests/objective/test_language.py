@@ -15,18 +15,13 @@ NAMES = TEXT @ TEXT.T
 
 
 def oracle(x, labels, names, shift=1.0, temperature=1.0, forward=True):
-    x, rows = on_sphere(x), []
+    x, rows, own = on_sphere(x), [], torch.tensor(1.0 + shift, dtype=torch.float64)
     for i in range(len(x)):
         image, words = [], []
         for j in range(len(x)):
             together = labels[i] == labels[j]
-            image.append(
-                (torch.tensor(1.0 + shift, dtype=torch.float64) if together else dot(x[i], x[j])) / temperature
-            )
-            words.append(
-                (torch.tensor(1.0 + shift, dtype=torch.float64) if together else names[labels[i], labels[j]] + shift)
-                / temperature
-            )
+            image.append((own if together else dot(x[i], x[j])) / temperature)
+            words.append((own if together else names[labels[i], labels[j]] + shift) / temperature)
         p = [v - lse(image) for v in image]
         q = [v - lse(words) for v in words]
         first, second = (p, q) if forward else (q, p)

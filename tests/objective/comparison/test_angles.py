@@ -1,4 +1,4 @@
-"""Angular margins: one spelling, in bounds; the widened cosine against the cosine of the sum."""
+"""Angular margins: one spelling, in bounds; a margin of zero."""
 
 import math
 
@@ -20,11 +20,6 @@ def test_one_spelling_of_the_margin():
 def test_margins_that_are_no_angle_below_pi_are_refused(margin):
     with pytest.raises(UserError, match="from 0 to below pi"):
         margin_in_radians(None, margin)
-
-
-def test_the_widened_cosine_is_the_cosine_of_the_sum_up_to_pi():
-    angle = torch.linspace(0.05, math.pi - 0.55, 50, dtype=torch.float64)
-    assert torch.allclose(cosine_of_widened_angle(angle.cos(), 0.5, guard=True), (angle + 0.5).cos(), atol=1e-12)
 
 
 def test_margin_zero_gives_the_cosine_back_to_the_last_digit():

@@ -11,18 +11,6 @@ X, LABELS = random_batch(0)
 PROXIES = torch.randn(4, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("strange", [-1, 4, 2**53])
-def test_labels_without_a_proxy_are_refused_with_the_remedy(strange):
-    labels = LABELS.clone()
-    labels[0] = strange
-    for way in (
-        lambda: compare_to_classes(X, labels, PROXIES, sphere=True),
-        lambda: compare_classes_to(PROXIES, X, labels),
-    ):
-        with pytest.raises(UserError, match=f"{strange}.*classes 0 to 3.*class_ids="):
-            way()
-
-
 def test_a_loss_of_one_target_refuses_a_relation():
     with pytest.raises(UserError, match="one target class"):
         compare_to_classes(X, torch.eye(11), PROXIES, sphere=True)

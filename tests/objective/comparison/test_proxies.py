@@ -1,4 +1,4 @@
-"""Class vectors: shapes, starts, seeds, refusals."""
+"""Class vectors: starts, seeds, refusals."""
 
 import math
 
@@ -11,12 +11,6 @@ from similis.values import UserError
 
 def size(classes=300, dim=64, seed=0):
     return Size(classes, dim, torch.Generator().manual_seed(seed))
-
-
-def test_shapes():
-    assert initial_proxies(size(7, 3)).shape == (7, 3)
-    assert initial_proxies(size(7, 3), per_class=2).shape == (7, 2, 3)
-    assert initial_proxies(size(7, 3), per_class=1).shape == (7, 1, 3)
 
 
 def test_unit_gaussians_are_directions_without_a_preference():

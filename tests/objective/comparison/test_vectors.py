@@ -73,16 +73,6 @@ def test_a_tile_knows_its_columns_labels_and_halves():
     assert halves.tolist() == pytest.approx([5.5] * 11)
 
 
-def test_a_relation_hands_its_grades_over():
-    relation = (LABELS[:, None] == LABELS[None, :]).double() * 0.25
-    p = compare(X, relation, sphere=True)
-    assert p.pos(lambda t: total(t.grade + 0 * t.s)).tolist() == pytest.approx(
-        [0.25 * (int((c == LABELS).sum()) - 1) for c in LABELS]
-    )
-    with pytest.raises(UserError, match="class matrix needs labels"):
-        p.every(lambda t: total(t.of_classes(torch.eye(4))))
-
-
 def test_values_of_columns_and_a_memory_are_refused_together():
     with pytest.raises(UserError, match="drop the memory"):
         cut_in_two(dense()).every(lambda t, c: total(c * t.s), cols=(torch.ones(11),))
@@ -93,13 +83,6 @@ def test_no_references_are_refused():
         build_comparison(Operands(X, LABELS, References(()), True, False), LOCAL).every(lambda t: total(t.s))
 
 
-def test_similarities_of_mined_tuples():
-    p = compare(X, LABELS, sphere=False)
-    anchors, index = torch.tensor([3, 3, 0]), torch.tensor([1, 2, 9])
-    near = p.at(index, anchors)
-    assert torch.allclose(near.d, (X[anchors] - X[index]).norm(dim=1))
-
-
 def test_means_skip_rows_and_give_an_attached_zero_for_none():
     p, values = dense(), torch.tensor([1.0, float("inf"), 3.0], requires_grad=True)
     assert p.mean(values, torch.tensor([True, False, True])).item() == 2.0
@@ -108,15 +91,3 @@ def test_means_skip_rows_and_give_an_attached_zero_for_none():
     assert none.item() == 0.0
     assert values.grad.tolist() == [0.0, 0.0, 0.0]
     assert p.ratio(torch.tensor([2.0, 4.0]), torch.tensor([1, 3])).item() == 1.5
-
-
-def test_sums_go_through_the_communicator():
-    class Twins:
-        rank, world = 0, 2
-
-        def sum(self, value):
-            return 2 * value
-
-    p = build_comparison(Operands(X, LABELS, References(()), True, False), LOCAL, communicator=Twins())
-    assert p.sum(torch.ones(3)).item() == 6.0
-    assert p.mean(torch.tensor([1.0, 2.0])).item() == 1.5

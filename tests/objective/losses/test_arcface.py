@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from similis.objective.comparison.angles import cosine_of_widened_angle, margin_in_radians
+from similis.objective.comparison.angles import cosine_of_widened_angle
 from similis.objective.loss import loss
 from similis.objective.losses.arcface import arcface
 from similis.objective.losses.normface import normface
@@ -60,12 +60,6 @@ WORKED = [
     ((A, A_LABELS, PROXIES_A), {"scale": 16.0}, 0.44825269),
     ((B, B_LABELS, PROXIES_B), {"scale": 64.0}, 9.53481185),
 ]
-
-
-def test_default_margin_is_28_6_degrees():
-    assert margin_in_radians(None, None) == pytest.approx(0.49916417, abs=1e-8)
-    same = float(arcface(A, A_LABELS, PROXIES_A, margin_rad=0.49916416607037828))
-    assert same == pytest.approx(float(arcface(A, A_LABELS, PROXIES_A, margin_deg=28.6)), abs=1e-12)
 
 
 def test_degrees_taken_for_radians_or_a_bare_margin_are_refused():

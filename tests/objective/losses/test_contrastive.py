@@ -160,10 +160,3 @@ def test_what_has_no_meaning_is_refused():
         contrastive(A, A_LABELS, geometry="euclidean")
     with pytest.raises(UserError, match="did you mean 'balanced'"):
         contrastive(A, A_LABELS, reduction="balance")
-
-
-def test_a_perfect_batch_has_the_value_that_the_docstring_says():
-    """Below 0 is no fault of a run; with an offset the curve ends at 0."""
-    x, labels = torch.eye(3).repeat(2, 1), torch.arange(3).repeat(2)
-    assert contrastive(x, labels).item() == -1
-    assert contrastive(x, labels, offset=True).item() == 0

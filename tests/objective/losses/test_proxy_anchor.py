@@ -5,17 +5,19 @@ from tests.plain import dot, lse1, mean, on_sphere
 from tests.proof import Peer, proxy_peer
 
 
-def oracle(x, labels, learned, options):
-    x, proxies = on_sphere(x), on_sphere(learned["proxies"])
-    scale, margin = options["scale"], options["margin_cos"]
+def parts(x, labels, proxies, scale, margin):
+    """What pulls samples to the proxies of their classes, and what pushes the others away."""
     pull, push = [], []
-    for c, proxy in enumerate(proxies):
-        own = [-scale * (dot(x[i], proxy) - margin) for i in range(len(x)) if labels[i] == c]
-        other = [scale * (dot(x[i], proxy) + margin) for i in range(len(x)) if labels[i] != c]
-        if own:
-            pull.append(lse1(own))
+    for c, w in enumerate(proxies):
+        own = [-scale * (dot(x[i], w) - margin) for i in range(len(x)) if labels[i] == c]
+        other = [scale * (dot(x[i], w) + margin) for i in range(len(x)) if labels[i] != c]
+        pull += [lse1(own)] if own else []
         push.append(lse1(other))
-    return mean(pull) + mean(push)
+    return mean(pull), mean(push)
+
+
+def oracle(x, labels, learned, options):
+    return sum(parts(on_sphere(x), labels, on_sphere(learned["proxies"]), options["scale"], options["margin_cos"]))
 
 
 ORACLES = {"default": oracle}

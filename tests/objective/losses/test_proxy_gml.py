@@ -1,4 +1,4 @@
-"""ProxyGML: oracle that sorts, worked numbers, ties, NormFace as a special case. The peer library has no ProxyGML."""
+"""ProxyGML: oracle that sorts, worked numbers, ties, numbers of neighbours. The peer library has no ProxyGML."""
 
 import math
 
@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from similis.objective.loss import loss
-from similis.objective.losses.normface import normface
-from similis.objective.losses.proxy_gml import between_proxies, count_kept_proxies, proxy_gml
+from similis.objective.losses.proxy_gml import count_kept_proxies, proxy_gml
 from similis.values import UserError
-from tests.batches import A_LABELS, CENTRES_A, PROXIES_A, A
+from tests.batches import A_LABELS, CENTRES_A, A
 from tests.plain import ZERO, dot, lse, mean, number, on_sphere
 
 
@@ -45,15 +44,6 @@ WORKED = [
     ((A, A_LABELS, CENTRES_A), {"neighbors": 2, "regularisation": 0.3}, 0.16683069),
     ((A, A_LABELS, CENTRES_A), {"neighbors": 2, "regularisation": 0.0}, 0.0),
 ]
-
-
-def test_worked_number_of_the_regulariser():
-    assert float(between_proxies(CENTRES_A)) == pytest.approx(0.55610229, abs=1e-6)
-
-
-def test_one_proxy_each_and_all_kept_is_normface_without_scale():
-    mine = float(proxy_gml(A, A_LABELS, PROXIES_A.unsqueeze(1), ratio=1.0, regularisation=0.0))
-    assert mine == pytest.approx(float(normface(A, A_LABELS, PROXIES_A, scale=1.0)), abs=1e-12)
 
 
 def test_equal_cosines_go_to_the_lower_proxy():

@@ -7,18 +7,8 @@ from similis.objective.losses.proxy_repulsion import proxy_repulsion
 from similis.objective.references import Block, batch_references
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, PROXIES_A, PROXIES_B, A, B, random_batch
+from tests.objective.losses.test_proxy_anchor import parts
 from tests.plain import ZERO, dot, lse1, mean, on_sphere
-
-
-def parts(x, labels, proxies, scale, margin):
-    """ProxyAnchor's two halves."""
-    pull, push = [], []
-    for c, w in enumerate(proxies):
-        own = [-scale * (dot(x[i], w) - margin) for i in range(len(x)) if labels[i] == c]
-        other = [scale * (dot(x[i], w) + margin) for i in range(len(x)) if labels[i] != c]
-        pull += [lse1(own)] if own else []
-        push.append(lse1(other))
-    return mean(pull), mean(push)
 
 
 def oracle(x, labels, learned, options):

@@ -6,24 +6,17 @@ import torch
 from similis.objective.losses.recall_at_k import recall_at_k
 from similis.values import UserError
 from tests.batches import A_LABELS, B_LABELS, A, B, random_batch
-from tests.plain import ZERO, dot, mean, on_sphere, positives
-
-
-def sigmoid(z):
-    return 0.5 * (1 + (z / 2).tanh())
+from tests.objective.losses.test_smooth_ap import ranks_of_positives, sigmoid
+from tests.plain import ZERO, mean, on_sphere
 
 
 def oracle(x, labels, learned, options):
     x, wide, narrow = on_sphere(x), options["rank_temperature"], options["temperature"]
     values = []
     for i in range(len(x)):
-        own = positives(i, labels)
-        ranks = []
-        for j in own:
-            here, rest = dot(x[i], x[j]), [z for z in range(len(x)) if z not in (i, j)]
-            ranks.append(1 + sum((sigmoid((dot(x[i], x[z]) - here) / narrow) for z in rest), ZERO))
-        for k in options["ks"] if own else ():
-            values.append(1 - sum((sigmoid((k - r) / wide) for r in ranks), ZERO) / min(k, len(own)))
+        ranks = [rank + before for rank, before in ranks_of_positives(i, x, labels, narrow)]
+        for k in options["ks"] if ranks else ():
+            values.append(1 - sum((sigmoid((k - r) / wide) for r in ranks), ZERO) / min(k, len(ranks)))
     return mean(values)
 
 

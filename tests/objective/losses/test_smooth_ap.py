@@ -15,18 +15,20 @@ def sigmoid(z):
     return 0.5 * (1 + (z / 2).tanh())
 
 
+def ranks_of_positives(i, x, labels, temperature):
+    """Of each positive of row i: its rank among the positives, and the negatives before it."""
+    own, other = positives(i, labels), negatives(i, labels)
+    for j in own:
+        steps = [sigmoid((dot(x[i], row) - dot(x[i], x[j])) / temperature) for row in x]
+        yield 1 + sum((steps[q] for q in own if q != j), ZERO), sum((steps[n] for n in other), ZERO)
+
+
 def oracle(x, labels, learned, options):
     x, temperature = on_sphere(x), options["temperature"]
     values = []
     for i in range(len(x)):
-        own, other = positives(i, labels), negatives(i, labels)
-        precisions = []
-        for j in own:
-            here = dot(x[i], x[j])
-            rank = 1 + sum((sigmoid((dot(x[i], x[q]) - here) / temperature) for q in own if q != j), ZERO)
-            before = sum((sigmoid((dot(x[i], x[n]) - here) / temperature) for n in other), ZERO)
-            precisions.append(rank / (rank + before))
-        if own:
+        precisions = [rank / (rank + before) for rank, before in ranks_of_positives(i, x, labels, temperature)]
+        if precisions:
             values.append(1 - mean(precisions))
     return mean(values)
 

@@ -69,10 +69,6 @@ WORKED = [
 ]
 
 
-def test_worked_number_of_the_regulariser():
-    assert float(spread_of(CENTRES_A)) == pytest.approx(0.59621456, abs=1e-6)
-
-
 @pytest.mark.parametrize("centres", [1, 3])
 def test_one_centre_or_equal_centres_are_normface(centres):
     proxies = PROXIES_A.unsqueeze(1).repeat(1, centres, 1).requires_grad_()

@@ -32,6 +32,11 @@ def columns(mask, i):
     return [j for j in range(mask.shape[1]) if mask[i, j]]
 
 
+def every_triplet(positive, negative):
+    rows = range(len(positive))
+    return [(a, p, n) for a in rows for p in columns(positive, a) for n in columns(negative, a)]
+
+
 def triplet_list(found):
     return list(zip(*(part.tolist() for part in found), strict=True))
 

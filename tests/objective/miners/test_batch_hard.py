@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from similis.objective.miners.batch_hard import batch_hard
-from tests.objective.miners.plain_sets import columns, random_seen, seen, triplet_list
+from tests.objective.miners.plain_sets import columns, every_triplet, random_seen, seen, triplet_list
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -21,13 +21,7 @@ def test_is_the_set_of_the_definition(seed):
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_every_hard_triplet(seed):
     s, positive, negative = random_seen(seed)
-    want = [
-        (a, p, n)
-        for a in range(len(s))
-        for p in columns(positive, a)
-        for n in columns(negative, a)
-        if s[a, n] > s[a, p]
-    ]
+    want = [(a, p, n) for a, p, n in every_triplet(positive, negative) if s[a, n] > s[a, p]]
     assert want
     assert triplet_list(batch_hard(s, positive, negative, every=True)) == want
 

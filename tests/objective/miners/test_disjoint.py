@@ -10,29 +10,15 @@ from tests.objective.miners.plain_sets import pair_lists, random_seen, seen, tri
 
 @pytest.mark.parametrize("memory", [0, 7])
 @pytest.mark.parametrize("seed", range(6))
-def test_triplets_are_disjoint_and_no_other_fits(seed, memory):
+@pytest.mark.parametrize("miner", [disjoint, disjoint_pairs])
+def test_tuples_are_disjoint_and_no_other_fits(miner, seed, memory):
     s, positive, negative = random_seen(seed, memory)
-    found = triplet_list(disjoint(s, positive, negative, generator=torch.Generator().manual_seed(seed)))
-    assert all(positive[a, p] and negative[a, n] for a, p, n in found)
-    used = [i for t in found for i in t]
+    used = torch.cat(miner(s, positive, negative, generator=torch.Generator().manual_seed(seed))).tolist()
     assert len(used) == len(set(used))
     free = [i for i in range(s.shape[1]) if i not in used]
+    fits = all if miner is disjoint else any  # a triplet wants a positive and a negative, a pair one of them
     for a in (i for i in free if i < len(s)):
-        assert not (any(positive[a, j] for j in free) and any(negative[a, j] for j in free))
-
-
-@pytest.mark.parametrize("memory", [0, 7])
-@pytest.mark.parametrize("seed", range(6))
-def test_pairs_are_disjoint_and_no_other_fits(seed, memory):
-    s, positive, negative = random_seen(seed, memory)
-    near, far = pair_lists(disjoint_pairs(s, positive, negative, generator=torch.Generator().manual_seed(seed)))
-    assert all(positive[a, p] for a, p in near)
-    assert all(negative[a, n] for a, n in far)
-    used = [i for t in near + far for i in t]
-    assert len(used) == len(set(used))
-    free = [i for i in range(s.shape[1]) if i not in used]
-    for a in (i for i in free if i < len(s)):
-        assert not any(positive[a, j] or negative[a, j] for j in free)
+        assert not fits(mask[a, free].any() for mask in (positive, negative))
 
 
 def test_pairs_of_both_kinds_take_turns():

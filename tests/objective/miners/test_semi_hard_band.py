@@ -7,7 +7,7 @@ import pytest
 from similis.objective.miners.semi_hard_band import semi_hard_band
 from similis.values import UserError
 from tests.batches import B_LABELS, B
-from tests.objective.miners.plain_sets import columns, random_seen, seen, triplet_list
+from tests.objective.miners.plain_sets import every_triplet, random_seen, seen, triplet_list
 
 
 def distance(s):
@@ -19,9 +19,7 @@ def oracle(s, positive, negative, margin, geometry):
     far = (lambda v: -v) if geometry == "cosine" else distance
     return [
         (a, p, n)
-        for a in range(len(s))
-        for p in columns(positive, a)
-        for n in columns(negative, a)
+        for a, p, n in every_triplet(positive, negative)
         if 0 < far(float(s[a, n])) - far(float(s[a, p])) <= margin
     ]
 

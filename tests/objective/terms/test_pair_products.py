@@ -81,12 +81,6 @@ def test_function_transforms(way):
     assert torch.allclose(got, want, rtol=0, atol=1e-12)
 
 
-def test_a_compiled_graph_has_the_same_values():
-    torch._dynamo.reset()
-    given = case()
-    assert torch.allclose(torch.compile(pair_products, fullgraph=True, backend="eager")(*given), gathered(*given))
-
-
 @pytest.mark.parametrize("context", [dense, lambda: tiles(4, 4)], ids=["dense", "tiles"])
 @pytest.mark.parametrize("sphere", [True, False])
 def test_many_pairs_of_a_comparison_are_as_few_of_them(sphere, context):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from similis.objective.terms.reductions import as_terms, count, lse, total
+from similis.objective.terms.reductions import lse, total
 from similis.objective.terms.tile import MUTUAL, Tile, WatchedTile, transpose_term
 from similis.values import UserError
 
@@ -20,29 +20,11 @@ def tile(row_labels, column_labels):
     )
 
 
-def test_labels_of_rows_and_columns():
-    t = tile(torch.tensor([0, 2]), torch.tensor([2, 0, 1]))
-    assert t.same.tolist() == [[False, True, False], [True, False, False]]
-    matrix = torch.arange(9.0).view(3, 3)
-    assert t.of_classes(matrix).tolist() == [[2, 0, 1], [8, 6, 7]]
-
-
-def test_squared_norms_are_added_when_a_distance_is_asked_for():
-    assert tile(None, None).norms.tolist() == [[4, 3, 2], [5, 4, 3]]
-    assert tile(None, None).d2.tolist() == [[3, 5, 0], [5, 3.5, 1.5]]
-
-
 def test_a_relation_has_no_labels():
     with pytest.raises(UserError, match="needs labels"):
         _ = tile(None, None).same
     with pytest.raises(UserError, match="needs labels"):
         tile(None, None).of_classes(torch.eye(3))
-
-
-def test_one_term_or_several():
-    first, second = total(torch.ones(2, 3)), count(torch.ones(2, 3, dtype=torch.bool))
-    assert as_terms(first) == (first,)
-    assert as_terms((first, second)) == (first, second)
 
 
 def test_what_a_function_reads_is_noted():

@@ -8,7 +8,6 @@ import torch
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
 from similis.objective.wrappers.memory import CrossBatchMemory
-from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_batch
 from tests.plain import dot, hinge, mean, number, on_sphere
@@ -71,15 +70,6 @@ def test_it_is_off_for_the_first_batches_and_in_evaluation_nothing_enters():
     assert len(remembering) == held
 
 
-def test_a_backward_pass_after_the_next_batch_arrived_still_works():
-    x, labels = random_batch(0)
-    remembering = CrossBatchMemory(loss("proxy_anchor", num_classes=4, dim=5), size=50, dim=5).double()
-    remembering(x, labels)
-    second = remembering(x.clone().requires_grad_(), labels)
-    remembering(x, labels)
-    second.backward()
-
-
 def test_checkpoint_continues_as_if_never_stopped():
     batches = [random_batch(seed) for seed in range(5)]
     going = CrossBatchMemory(loss("triplet"), size=30, dim=5).double()
@@ -105,18 +95,15 @@ def test_labels_of_any_size_with_class_vectors():
 
 
 def test_a_loss_without_samples_as_references_is_refused():
-    entry = next((e for e in losses if not e.memory), None)
-    if entry is None:
-        pytest.skip("every registered loss can use a memory")
     with pytest.raises(UserError, match="cannot use a memory"):
-        CrossBatchMemory(loss(entry.name, num_classes=4, dim=5), size=5, dim=5)
+        CrossBatchMemory(loss("arcface", num_classes=4, dim=5), size=5, dim=5)
 
 
 @pytest.mark.parametrize("context", [dense(), tiles(3, 4)], ids=["dense", "tiles"])
-def test_rows_are_written_in_place_unless_somebody_still_needs_the_old_ones(context):
+def test_rows_are_written_in_place(context):
     """A million rows are not copied at each step, though the value of the last step is still held."""
     remembering = CrossBatchMemory(loss("supcon"), size=50, dim=5).double()
-    batches = [random_batch(seed) for seed in range(5)]
+    batches = [random_batch(seed) for seed in range(4)]
     with context:
         for x, labels in batches[:3]:
             value = remembering(x.requires_grad_(), labels)
@@ -124,20 +111,16 @@ def test_rows_are_written_in_place_unless_somebody_still_needs_the_old_ones(cont
         place = remembering.vectors.data_ptr()
         remembering(batches[3][0], batches[3][1])
         assert remembering.vectors.data_ptr() == place
-        held = remembering.state_dict()
-        old = held["vectors"].clone()
-        remembering(batches[4][0], batches[4][1])
-        assert remembering.vectors.data_ptr() != place
-        assert torch.equal(held["vectors"], old)
 
 
-def test_a_late_backward_pass_in_tiles_sees_the_rows_of_its_time():
+@pytest.mark.parametrize("context", [dense, lambda: tiles(3, 4)], ids=["dense", "tiles"])
+def test_a_late_backward_pass_sees_the_rows_of_its_time(context):
     (x, labels), (later, _) = random_batch(0), random_batch(1)
     gradients = []
     for wait in (False, True):
         remembering = CrossBatchMemory(loss("supcon"), size=11, dim=5).double()
         own = x.clone().requires_grad_()
-        with tiles(3, 4):
+        with context():
             remembering(later, labels)
             value = remembering(own, labels)
             if wait:  # the ring is full: this batch overwrites every row

@@ -3,7 +3,7 @@
 import torch
 
 from similis.objective.backends.tiled.backend import Tiled
-from similis.objective.comparison.compare import compare, compare_to_classes
+from similis.objective.comparison.compare import compare
 from similis.objective.context import dense, tiles
 from similis.objective.references import Block, batch_references
 from similis.objective.terms.reductions import lse, total
@@ -48,24 +48,6 @@ def test_sets_and_values_of_rows_and_columns():
     both(lambda p: p.others(lambda t, a: total(a * t.s), rows=(p.at(INDEX).s,)))
     both(lambda p: p.every(lambda t, a: total((t.s[..., None] * a).sin()), rows=(p.at(INDEX.expand(11, 11)).s,)))
     both(lambda p: p.neg(lambda t, a: total(t.s * a), dots=(p.take(INDEX),)))
-
-
-def test_classes_of_several_vectors():
-    x, labels = random_batch(0)
-    proxies = torch.randn(4, 3, 5, dtype=torch.float64)
-    found = []
-    for context in (dense(), tiles(3, 2)):
-        own = proxies.clone().requires_grad_()
-        with context:
-            p = compare_to_classes(x, labels, own, sphere=True)
-            value = (p.neg(lambda t: total(t.s.amax(-1))) * p.at(labels).s.sum(-1)).sum() + p.own(spread).sum()
-        found.append((value.detach(), torch.autograd.grad(value, own)[0]))
-    assert torch.allclose(found[0][0], found[1][0], atol=1e-12)
-    assert torch.allclose(found[0][1], found[1][1], atol=1e-12)
-
-
-def spread(vectors):
-    return (vectors @ vectors.mT).square().sum((1, 2))
 
 
 def test_a_batch_against_itself_is_one_store():

@@ -2,36 +2,11 @@
 
 import gc
 import weakref
-from dataclasses import dataclass
 
 import torch
 
 from similis.objective.backends.tiled.backend import take_rows
-from similis.objective.backends.tiled.function import restore_tensors, strip_tensors
-from similis.objective.backends.tiled.reader import TileReader, read_in_tiles
-
-
-@dataclass(frozen=True)
-class Nested:
-    rows: TileReader
-    columns: TileReader
-    more: list[tuple[str, torch.Tensor]]
-
-
-def test_tensors_are_taken_out_and_put_back():
-    reader = read_in_tiles(torch.randn(4, 2), sphere=True)
-    step = Nested(reader, reader, [("a", reader.raw), ("b", torch.ones(3))])
-    found: list[torch.Tensor] = []
-    bare = strip_tensors(step, found, {})
-    assert bare.rows is bare.columns
-    assert bare.rows.link is None  # the graph must not hold itself
-    assert len(found) == 3  # the raw vectors come twice
-    again = restore_tensors(bare, found, {})
-    assert again.rows is again.columns
-    assert again.rows.raw is reader.raw
-    assert again.more[0][1] is reader.raw
-    assert torch.equal(again.more[1][1], torch.ones(3))
-    assert isinstance(step.rows.raw, torch.Tensor)
+from similis.objective.backends.tiled.reader import read_in_tiles
 
 
 def test_nothing_is_held_after_the_backward_pass():

@@ -34,14 +34,6 @@ def test_tiles_rows_and_squares(vectors, sphere, kept, monkeypatch):
     assert not reader.trained
 
 
-def test_half_precision_is_widened_and_the_gradient_narrowed(vectors):
-    half = vectors.bfloat16().requires_grad_()
-    reader = read_in_tiles(half, True)
-    assert reader.tile(0, 2).dtype == torch.float32
-    take_rows(reader, torch.arange(7)).sum().backward()
-    assert half.grad.dtype == torch.bfloat16
-
-
 def test_readings_that_do_not_matter_hand_the_buffer_on(vectors):
     x = vectors.requires_grad_()
     reader = read_in_tiles(x, False)
@@ -49,16 +41,6 @@ def test_readings_that_do_not_matter_hand_the_buffer_on(vectors):
     (first.sum() + 2 * last.sum()).backward()
     assert unused.requires_grad
     assert x.grad.sum(1).tolist() == [0, 3, 0, 6, 0, 0, 0]
-
-
-def test_each_backward_pass_has_a_buffer_of_its_own(vectors):
-    x = vectors.requires_grad_()
-    reader = read_in_tiles(x, True)
-    value = take_rows(reader, torch.tensor([0, 1])).pow(3).sum() + take_rows(reader, torch.tensor([1])).sum()
-    first = torch.autograd.grad(value, x, retain_graph=True)[0].clone()
-    assert torch.equal(torch.autograd.grad(value, x)[0], first)
-    with pytest.raises(RuntimeError, match="retain_graph=True"):
-        torch.autograd.grad(value, x)
 
 
 def step(classes, name):

@@ -7,7 +7,6 @@ from similis.objective.comparison.compare import compare
 from similis.objective.context import dense, tiles
 from similis.objective.loss import loss
 from similis.objective.terms.reductions import lse, top, total
-from similis.registry import losses
 from similis.values import UserError
 from tests.batches import random_batch
 from tests.contracts.contracts import CONTRACTS, assert_same, exemption, of, relation_of, remembering, results
@@ -174,7 +173,3 @@ def test_the_graph_is_used_once_unless_it_is_kept():
         value.backward()
         with pytest.raises(RuntimeError, match="retain_graph=True"):
             value.backward()
-
-
-def test_every_registered_loss_was_here():
-    assert {p.values[0].name for p in FORMS} == {entry.name for entry in losses}

@@ -5,7 +5,6 @@ import torch
 
 from similis.objective.backends.protocol import Operands
 from similis.objective.backends.tiled.backend import make_tiled
-from similis.objective.backends.tiled.schedule import TileRange
 from similis.objective.comparison.compare import compare_classes_to
 from similis.objective.context import Tiling, tiles
 from similis.objective.references import Block, References, batch_references
@@ -84,25 +83,11 @@ def test_labels_in_order_save_masks_and_products():
     assert all(s.mirrored != (s.first == s.left) for s in negatives)
 
 
-def test_a_class_larger_than_a_tile_is_masked_off_the_diagonal_too():
-    labels = torch.zeros(9, dtype=torch.int64)
-    x = torch.randn(9, 3)
-    p = in_tiles(x, labels, batch_references(x, labels), Tiling(4, 4))
-    assert met(p.plan(Ask("neg", lambda t: total(t.s)), 0)).sum() == 0
-
-
 def test_classes_without_a_sample_are_skipped():
     with tiles(2, 3):
         p = compare_classes_to(torch.randn(100, 5), torch.randn(4, 5), torch.tensor([7, 7, 60, 99]))
     spans = list(p.backend.plan(Ask("pos", lambda t: total(t.s)), 0).spans())
     assert [(s.first, s.left, s.right) for s in spans] == [(6, 0, 2), (60, 2, 3), (98, 3, 4)]
-
-
-def test_a_span_and_its_mirror_image():
-    s = torch.arange(6.0).view(2, 3)
-    views = list(TileRange(0, 2, 5, 8, False, mirrored=True).views(s))
-    assert [tuple(v) for v, _ in views] == [(0, 2, 5, 8, False, True), (5, 8, 0, 2, False, False)]
-    assert torch.equal(views[1][1], s.T)
 
 
 @pytest.mark.parametrize("which", ["pos", "neg", "every"])
