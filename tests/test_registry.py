@@ -2,12 +2,13 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import pytest
 
 from similis.introspection import keyword_defaults
 from similis.objective.losses.triplet import triplet
-from similis.registry import Entry, Registry, unknown
+from similis.registry import Entry, Registry, losses, unknown
 from similis.values import UserError
 
 
@@ -57,6 +58,14 @@ def test_options_are_the_keyword_arguments_with_plain_defaults():
     assert made.options == {"a": 1, "b": "two"}
     assert made.summary == "First line."
     assert keyword_defaults(triplet)["geometry"] == "cosine"
+
+
+def test_options_of_a_loss_include_those_of_what_it_learns():
+    def formula(x, labels, *, weights=None, scale=2.0):
+        """Nothing."""
+
+    made = replace(losses.get("triplet"), function=formula, learns={"weights": lambda size, *, centres=3: None})
+    assert made.options == {"scale": 2.0, "centres": 3}
 
 
 REGISTERS = """
