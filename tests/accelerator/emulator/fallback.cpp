@@ -2,6 +2,7 @@
 #include "ledger.h"
 
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
@@ -134,7 +135,7 @@ Call swap_arguments(const c10::FunctionSchema& schema, const std::string& name, 
 void swap_results(const c10::FunctionSchema& schema, const std::string& name, c10::Device where, const Call& call, Stack* stack) {
   for (const auto& [own, seen] : call.written) {  // an out= of another size was given other memory
     if (seen.sizes() == own.sizes() && seen.const_data_ptr() == own.const_data_ptr()) continue;
-    own.resize_(seen.sizes());
+    own.resize_({int64_t(at::detail::computeStorageNbytes(seen.sizes(), seen.strides(), 1))});  // strides may leave gaps
     own.unsafeGetTensorImpl()->set_sizes_and_strides(seen.sizes(), seen.strides());
     if (seen.numel() > 0) host_view(own).copy_(seen);
   }
