@@ -14,7 +14,7 @@ import pytest
 from similis.data.catalogue import count_parts
 from similis.data.open_data import open_data
 from similis.data.readers.parquet import readable
-from similis.data.table import is_arrow
+from similis.data.table import is_arrow, standardise_columns
 from similis.values import DataError
 from tests.data.pictures import picture, write, write_zip
 
@@ -96,9 +96,9 @@ def test_class_ids_are_ordered_as_numbers_and_quotes_are_kept(tmp_path):
     assert manifest.labels.tolist() == [1, 0, 1]
     assert manifest.class_names == ["nine", '"ten']
     for names in (("12_3", "1_23", "123"), ("1", "01", "001")):
-        rows = "".join(f"{n}.png,{name}\n" for n, name in enumerate(names, 1))
-        (tmp_path / "u.csv").write_text(f"file,class_id\n{rows}")
+        (tmp_path / "u.csv").write_text("file,class_id\n" + "".join(f"{n}.png,{c}\n" for n, c in enumerate(names, 1)))
         assert sorted(open_data(str(tmp_path / "u.csv")).labels.tolist()) == [0, 1, 2]
+    assert standardise_columns({"path": ["1", "2"], "label": [["a"], ["b"]]}, "lists")["label"] == [0, 1]
 
 
 def test_optional_columns_survive(folder):

@@ -57,7 +57,7 @@ def test_miners(miner):
             assert made.mined == Counts(0, 0)
 
 
-EVERY = WRAPPERS | {"nested": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), sizes=(2, DIM))}
+EVERY = WRAPPERS | {"nested centres": lambda: Nested(loss("soft_triple", num_classes=CLASSES, dim=DIM), (2, DIM))}
 
 
 @pytest.mark.parametrize("name", EVERY)

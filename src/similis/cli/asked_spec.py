@@ -101,6 +101,8 @@ def parse_settings(words: Sequence[str], form: str = SETTING) -> dict[str, Any]:
     Example:
         >>> parse_settings(("training.lr=1e-3", "model.weights=null", "objective.nested_sizes=[8, 16]"))
         {'training.lr': 0.001, 'model.weights': None, 'objective.nested_sizes': [8, 16]}
+        >>> parse_settings(("data.source=synthetic?classes=3", "training.refit=true"))
+        {'data.source': 'synthetic?classes=3', 'training.refit': True}
     """
     found = {}
     for word in words:

@@ -113,9 +113,9 @@ def number_classes(classes: Sequence[Any]) -> list[int]:
     """Class ids as labels 0, 1, ... in the order of the ids."""
     try:
         values: list[Any] = [to_integer(value) for value in classes]
+        if len(set(values)) < len(set(classes)):  # 01 and 1 are two names
+            raise ValueError(classes)
     except (TypeError, ValueError):
-        values = []
-    if len(set(values)) < len(set(classes)):  # some are no numbers, or 01 and 1 are two names
         values = [str(value) for value in classes]
     order = {value: label for label, value in enumerate(sorted(set(values)))}
     return [order[value] for value in values]
